@@ -31,6 +31,8 @@ crate::dev_consts! {
     pub const FILE_SYNC = 7;
     /// Close a handle.
     pub const FILE_CLOSE = 8;
+    /// List a directory with all that is beneath it.
+    pub const FILE_LIST = 9;
     /// How to open a file: to read it.
     pub const FILE_FOR_READING = 1;
     /// To write it.
@@ -61,12 +63,14 @@ crate::dev_consts! {
     pub const FILE_ENDED = 0x8000_0000;
     /// The bit of `DevFileControl::reserved` that is set when the ring is closed.
     pub const FILE_CLOSED_BIT = 63;
-    /// `DevFileStat::kind`: neither of the others.
+    /// `DevFileStat::kind` and `DevFileEntry::kind`: none of the others.
     pub const FILE_KIND_OTHER = 0;
     /// A regular file.
     pub const FILE_KIND_REGULAR = 1;
     /// A directory.
     pub const FILE_KIND_DIRECTORY = 2;
+    /// A symbolic link, which a listing does not follow.
+    pub const FILE_KIND_LINK = 3;
 }
 
 crate::dev_struct! {
@@ -90,8 +94,10 @@ crate::dev_struct! {
         pub then: u32,
         /// The lower half of its argument.
         pub note: u32,
-        /// Spelled-out hole.
-        pub hole: [u64; 2],
+        /// To list: where the listing goes, and how many bytes there are.
+        pub to: u64,
+        /// See `to`.
+        pub room: u64,
     }
 }
 
@@ -120,6 +126,28 @@ crate::dev_struct! {
         pub links: u32,
         /// Its number in its file system.
         pub inode: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// The beginning of a listing. Its entries follow, each with its path.
+    pub struct DevFileList: align 8, size 16 {
+        /// Bytes of the listing, these included. A listing that has no room is only this.
+        pub bytes: u64,
+        /// How many entries it has.
+        pub entries: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// An entry of a listing. Its path follows, with zeros up to a multiple of 8 bytes.
+    pub struct DevFileEntry: align 8, size 16 {
+        /// The size of a regular file.
+        pub size: u64,
+        /// What it is (`FILE_KIND_…`).
+        pub kind: u32,
+        /// Bytes of its path, which begins at the listed directory.
+        pub path: u32,
     }
 }
 

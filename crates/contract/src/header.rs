@@ -63,6 +63,8 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     files::DevFileRequest::write_struct(out)?;
     files::DevFileDone::write_struct(out)?;
     files::DevFileStat::write_struct(out)?;
+    files::DevFileList::write_struct(out)?;
+    files::DevFileEntry::write_struct(out)?;
     files::DevFileControl::write_struct(out)?;
     files::DevFiles::write_struct(out)
 }

@@ -30,7 +30,9 @@ pub mod wgpu;
 
 pub use actor::{DevActor, DevActorControl, DevActors, DevMessage};
 pub use control::DevWords;
-pub use files::{DevFileControl, DevFileDone, DevFileRequest, DevFileStat, DevFiles};
+pub use files::{
+    DevFileControl, DevFileDone, DevFileEntry, DevFileList, DevFileRequest, DevFileStat, DevFiles,
+};
 pub use group::DevGroup;
 pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};
 pub use hostcall::{DevHostCall, DevHostCallEntry, DevHostCallRing};

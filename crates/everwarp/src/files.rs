@@ -77,8 +77,8 @@
 //! ```
 
 pub use everwarp_files::{
-    DevFileStat, DevFiles, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING,
-    FILE_FOR_WRITING, FILE_KIND_DIRECTORY, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
-    FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats, FileTask,
-    Files, FilesConfig, FilesError, Rights, Then, door,
+    DevFileEntry, DevFileList, DevFileStat, DevFiles, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY,
+    FILE_FOR_READING, FILE_FOR_WRITING, FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER,
+    FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd,
+    FileErrno, FileHandle, FileStats, FileTask, Files, FilesConfig, FilesError, Rights, Then, door,
 };

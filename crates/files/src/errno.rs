@@ -47,6 +47,7 @@ errors! {
     MFILE = ERRNO_MFILE, "no handle is free";
     NAMETOOLONG = ERRNO_NAMETOOLONG, "a name is too long", ENAMETOOLONG;
     NFILE = ERRNO_NFILE, "the system has too many files open", ENFILE, EMFILE;
+    NOBUFS = ERRNO_NOBUFS, "the listing does not fit", ENOBUFS;
     NODEV = ERRNO_NODEV, "no such device", ENODEV;
     NOENT = ERRNO_NOENT, "no such file or directory", ENOENT;
     NOMEM = ERRNO_NOMEM, "not enough memory", ENOMEM;

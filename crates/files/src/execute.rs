@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use everwarp_contract::files::{FILE_KIND_DIRECTORY, FILE_KIND_OTHER, FILE_KIND_REGULAR};
-use everwarp_contract::{DevFileStat, Layout};
+use everwarp_contract::{DevFileList, DevFileStat, Layout};
 
 use crate::errno::FileErrno;
 use crate::grants::{Grant, How};
@@ -25,14 +25,32 @@ pub(crate) fn open(
     handles: &Handles,
 ) -> Result<u32, FileErrno> {
     let grant = grant.ok_or(FileErrno::NOTCAPABLE)?;
-    let path = path.copy_out()?;
+    let file = grant.open(&text(path)?, how)?;
+    let handle = handles.insert(Arc::new(OpenFile::new(file, how)));
+    handle.ok_or(FileErrno::MFILE)
+}
+
+/// Lists a directory.
+pub(crate) fn list(grant: Option<Grant>, path: &Range, to: &Range) -> Result<u32, FileErrno> {
+    let grant = grant.ok_or(FileErrno::NOTCAPABLE)?;
+    if to.len() < size_of::<DevFileList>() {
+        return Err(FileErrno::INVAL);
+    }
+    let listing = grant.list(&text(path)?)?;
+    if listing.len() > to.len() {
+        to.copy_in(&listing[..size_of::<DevFileList>()])?;
+        return Err(FileErrno::NOBUFS);
+    }
+    to.copy_in(&listing)?;
+    Ok(listing.len() as u32)
+}
+
+/// A path.
+fn text(path: &Range) -> Result<String, FileErrno> {
     if path.len() >= PATH_MOST {
         return Err(FileErrno::NAMETOOLONG);
     }
-    let path = std::str::from_utf8(&path).map_err(|_| FileErrno::INVAL)?;
-    let file = grant.open(path, how)?;
-    let handle = handles.insert(Arc::new(OpenFile::new(file, how)));
-    handle.ok_or(FileErrno::MFILE)
+    String::from_utf8(path.copy_out()?).map_err(|_| FileErrno::INVAL)
 }
 
 /// Does what is asked of an open file.

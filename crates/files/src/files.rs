@@ -242,7 +242,8 @@ const _: () = assert!(std::mem::offset_of!(DevFileControl, refused) == 8);
 
 impl Files {
     /// Ends the service and waits for it: what was asked is still done, and later requests end with
-    /// [`FileErrno::CANCELED`](crate::FileErrno::CANCELED).
+    /// [`FileErrno::CANCELED`](crate::FileErrno::CANCELED). If the engine is parked and stays so, tasks cannot be told: then
+    /// requests get no answer any more.
     pub fn close(&self) {
         let serving = self.serving.lock();
         let mut serving = serving.unwrap_or_else(PoisonError::into_inner);
@@ -250,9 +251,10 @@ impl Files {
         let Serving::Now(port, threads) = before else {
             return;
         };
-        // An engine that has ended ends the threads, too.
         if self.server.close(&port).is_err() {
+            // The engine has ended, or is parked. If it is resumed, tasks of the door may still look at the rings.
             self.server.abandon();
+            std::mem::forget((port.clone(), self.control.clone()));
         }
         // A panic of a thread was printed.
         threads.into_iter().for_each(|t| drop(t.join()));

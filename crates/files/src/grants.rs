@@ -12,6 +12,7 @@ use everwarp_contract::files::{
 };
 
 use crate::errno::FileErrno;
+use crate::listing;
 
 /// How a file is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,10 @@ impl Grant {
             () if kind.is_dir() => Err(FileErrno::ISDIR),
             () => Err(FileErrno::NOTSUP),
         }
+    }
+    /// Lists a directory and all that is beneath it.
+    pub(crate) fn list(&self, path: &str) -> Result<Vec<u8>, FileErrno> {
+        listing::of(&self.dir.open_dir(path)?)
     }
 }
 

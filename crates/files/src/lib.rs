@@ -29,6 +29,8 @@ mod grants;
 #[cfg(target_os = "linux")]
 mod handles;
 #[cfg(target_os = "linux")]
+mod listing;
+#[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
 mod open_file;
@@ -44,9 +46,10 @@ pub use errno::FileErrno;
 pub use error::FilesError;
 pub use everwarp_contract::files::{
     FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
-    FILE_KIND_DIRECTORY, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_UNORDERED,
+    FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
+    FILE_UNORDERED,
 };
-pub use everwarp_contract::{DevFileStat, DevFiles};
+pub use everwarp_contract::{DevFileEntry, DevFileList, DevFileStat, DevFiles};
 pub use faults::Faults;
 pub use files::Files;
 pub use task::{FILE_SPAWNS, FileEnd, FileTask, Then, door};

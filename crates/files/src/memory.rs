@@ -67,6 +67,10 @@ impl Range {
         // SAFETY: the range was checked to be inside the buffer.
         self.reaches.then(|| unsafe { first.add(self.start) })
     }
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
     /// Copies the bytes out.
     pub(crate) fn copy_out(&self) -> Result<Vec<u8>, FileErrno> {
         let mut bytes = vec![0; self.len];

@@ -78,6 +78,7 @@ impl Request {
 #[derive(Debug)]
 pub(crate) enum Asked {
     Open { dir: u32, how: How, path: Range },
+    List { dir: u32, path: Range, to: Range },
     Of { handle: u32, op: Op },
 }
 
@@ -103,6 +104,13 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
                 dir: record.handle,
                 how: How::of_flags(record.offset)?,
                 path: range()?,
+            });
+        }
+        device::FILE_LIST => {
+            return Ok(Asked::List {
+                dir: record.handle,
+                path: range()?,
+                to: memory.range(record.to, record.room)?,
             });
         }
         device::FILE_READ => Op::Read {

@@ -1,7 +1,7 @@
 //! The host's side: one thread takes requests, some threads do them, and one hands completions back.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use everwarp_contract::files::{
@@ -35,6 +35,12 @@ enum Job {
         path: Range,
         after: After,
     },
+    List {
+        dir: u32,
+        path: Range,
+        to: Range,
+        after: After,
+    },
     Of(Arc<OpenFile>, Request),
 }
 
@@ -44,10 +50,10 @@ struct Work {
     done: Vec<DevFileDone>,
     /// Requests that were taken and whose completions were not handed back yet.
     in_flight: u64,
+    /// Those of them for which the engine's watchdog waits.
+    outside: u64,
     /// No more requests are taken.
     closing: bool,
-    /// The engine has ended.
-    lost: bool,
 }
 
 /// What all threads share.
@@ -60,6 +66,8 @@ pub(crate) struct Server {
     pub(crate) system: System,
     pub(crate) served: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// The engine has ended, or is not waited for any more.
+    lost: AtomicBool,
     work: Mutex<Work>,
     /// Rings when there are jobs, completions or room, or all is over.
     bell: Condvar,
@@ -84,6 +92,7 @@ impl Server {
             system,
             served: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
             work: Mutex::default(),
             bell: Condvar::new(),
         }
@@ -94,12 +103,28 @@ impl Server {
     fn sleep<'w>(&self, work: MutexGuard<'w, Work>) -> MutexGuard<'w, Work> {
         self.bell.wait(work).unwrap_or_else(PoisonError::into_inner)
     }
+    fn grant(&self, dir: u32) -> Option<Grant> {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.get(dir as usize).cloned()
+    }
     pub(crate) fn in_flight(&self) -> u64 {
         self.work().in_flight
     }
-    /// Ends all threads: the engine has ended, or there are too few threads.
+    /// Ends all threads: the engine has ended or is parked, or there are too few threads. What is on its way gets no answer.
     pub(crate) fn abandon(&self) {
-        self.set(|work| (work.closing, work.lost) = (true, true));
+        self.lost.store(true, Ordering::Release);
+        self.set(|work| {
+            work.closing = true;
+            self.engine.end_outside(std::mem::take(&mut work.outside));
+        });
+    }
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+    /// Waits for a submission of the door; an error once all is lost.
+    fn wait(&self, pending: &mut Pending) -> Result<u64, Error> {
+        let done = pending.wait_lasting(|| !self.is_lost())?;
+        done.map(|done| done.value).ok_or(Error::Stopped)
     }
     fn set(&self, change: impl FnOnce(&mut Work)) {
         change(&mut self.work());
@@ -108,11 +133,10 @@ impl Server {
 
     /// Takes requests until the ring is closed and empty. If the engine ends, so does everything.
     pub(crate) fn take(&self, port: &Port) {
-        let taken = self.take_all(port);
-        self.set(|work| match taken {
-            Ok(()) => work.closing = true,
-            Err(_) => (work.closing, work.lost) = (true, true),
-        });
+        match self.take_all(port) {
+            Ok(()) => self.set(|work| work.closing = true),
+            Err(_) => self.abandon(),
+        }
     }
     fn take_all(&self, port: &Port) -> Result<(), Error> {
         let slots = port.requests.len() / REQUEST;
@@ -121,7 +145,7 @@ impl Server {
         loop {
             let wait = port.instance.task(port.door).tag(FILE_DOOR_WAIT as u8);
             let mut pending = self.engine.submit_lasting(wait.arg(taken))?;
-            let count = pending.wait_lasting()?.value;
+            let count = self.wait(&mut pending)?;
             if count == u64::from(FILE_ENDED) {
                 return Ok(());
             }
@@ -132,14 +156,19 @@ impl Server {
             let (one, two) = words[..count * REQUEST].split_at_mut(split * REQUEST);
             port.requests.read_at(first * REQUEST, one)?;
             port.requests.read_at(0, two)?;
-            self.engine.begin_outside(count as u64);
+            self.set(|work| {
+                if !self.is_lost() {
+                    work.outside += count as u64;
+                    self.engine.begin_outside(count as u64);
+                }
+            });
             for record in words[..count * REQUEST].chunks_exact(REQUEST) {
                 let bytes: Vec<u8> = record.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 self.accept(&DevFileRequest::from_bytes(&bytes));
             }
             taken += count as u64;
             let mut work = self.work();
-            while work.in_flight >= IN_FLIGHT && !work.lost {
+            while work.in_flight >= IN_FLIGHT && !self.is_lost() {
                 work = self.sleep(work);
             }
         }
@@ -148,7 +177,7 @@ impl Server {
     fn accept(&self, record: &DevFileRequest) {
         let after = after(record);
         let asked = decode(record, &self.memory).and_then(|asked| match asked {
-            Asked::Open { dir, how, path } => Ok((None, Asked::Open { dir, how, path })),
+            Asked::Open { .. } | Asked::List { .. } => Ok((None, asked)),
             Asked::Of { handle, op } => {
                 let file = match op {
                     Op::Close => self.handles.remove(handle),
@@ -171,6 +200,15 @@ impl Server {
                     dir,
                     how,
                     path,
+                    after,
+                };
+                self.set(|work| work.jobs.push_back(job));
+            }
+            Ok((_, Asked::List { dir, path, to })) => {
+                let job = Job::List {
+                    dir,
+                    path,
+                    to,
                     after,
                 };
                 self.set(|work| work.jobs.push_back(job));
@@ -199,7 +237,7 @@ impl Server {
             let job = {
                 let mut work = self.work();
                 loop {
-                    if work.lost {
+                    if self.is_lost() {
                         return;
                     }
                     match work.jobs.pop_front() {
@@ -216,11 +254,17 @@ impl Server {
                     path,
                     after,
                 } => {
-                    let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
-                    let grant = grants.get(dir as usize).cloned();
-                    drop(grants);
-                    let opened = execute::open(grant, &path, how, &self.handles);
+                    let opened = execute::open(self.grant(dir), &path, how, &self.handles);
                     self.finish(after, opened);
+                }
+                Job::List {
+                    dir,
+                    path,
+                    to,
+                    after,
+                } => {
+                    let listed = execute::list(self.grant(dir), &path, &to);
+                    self.finish(after, listed);
                 }
                 Job::Of(file, request) => {
                     let result = execute::of_file(&self.system, &file, &request.op);
@@ -236,7 +280,7 @@ impl Server {
     /// Hands completions back until all are and no more can come.
     pub(crate) fn give(&self, port: &Port) {
         if self.give_all(port).is_err() {
-            self.set(|work| work.lost = true);
+            self.abandon();
         }
     }
     fn give_all(&self, port: &Port) -> Result<(), Error> {
@@ -247,7 +291,7 @@ impl Server {
             let done = {
                 let mut work = self.work();
                 loop {
-                    if work.lost || work.closing && work.in_flight == 0 {
+                    if self.is_lost() || work.closing && work.in_flight == 0 {
                         return Ok(());
                     }
                     if !work.done.is_empty() {
@@ -260,7 +304,7 @@ impl Server {
                 // The slots of completions whose tasks are spawned are free.
                 while slots - used < part.len() {
                     let (mut oldest, count) = given.pop_front().expect("they use the slots");
-                    oldest.wait_lasting()?;
+                    self.wait(&mut oldest)?;
                     used -= count;
                 }
                 let words: Vec<u64> = part.iter().flat_map(words).collect();
@@ -277,7 +321,12 @@ impl Server {
                 let tasks: Vec<DevTask> = (0..part.len()).step_by(step).map(task).collect();
                 given.push_back((self.engine.submit_batch(&tasks)?, part.len()));
                 (next, used) = (next + part.len(), used + part.len());
-                self.engine.end_outside(part.len() as u64);
+                self.set(|work| {
+                    // Nothing is left of it if all was abandoned meanwhile.
+                    let count = (part.len() as u64).min(work.outside);
+                    work.outside -= count;
+                    self.engine.end_outside(count);
+                });
             }
             self.set(|work| work.in_flight -= done.len() as u64);
         }
@@ -286,7 +335,7 @@ impl Server {
     /// Closes the ring of requests.
     pub(crate) fn close(&self, port: &Port) -> Result<(), Error> {
         let task = port.instance.task(port.door).tag(FILE_DOOR_CLOSE as u8);
-        self.engine.submit(task)?.wait_lasting().map(drop)
+        self.engine.submit(task)?.wait().map(drop)
     }
 }
 

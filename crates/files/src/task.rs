@@ -4,7 +4,7 @@ use std::fmt;
 
 use everwarp_contract::files::{
     FILE_APPEND, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT, FILE_DOOR_DELIVER, FILE_DOOR_WAIT,
-    FILE_ENDED, FILE_OPEN, FILE_READ, FILE_STAT, FILE_SYNC, FILE_TRUNCATE, FILE_WRITE,
+    FILE_ENDED, FILE_LIST, FILE_OPEN, FILE_READ, FILE_STAT, FILE_SYNC, FILE_TRUNCATE, FILE_WRITE,
 };
 use everwarp_contract::{DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId};
 use everwarp_runtime::TaskCx;
@@ -202,6 +202,30 @@ impl<'t> FileTask<'t> {
         let request = DevFileRequest {
             op: FILE_SYNC,
             handle,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Lists the directory at a path beneath granted directory number `dir`, with all that is beneath it, into `room` bytes
+    /// of a shared buffer: a [`DevFileList`](everwarp_contract::DevFileList), then the entries with their paths, in order.
+    /// Links are not followed. The result is the bytes of the listing, or `NOBUFS` if there is too little room for it; the
+    /// `DevFileList` then says how much it takes.
+    pub fn list(
+        &mut self,
+        dir: u32,
+        path: DevPtr<u8>,
+        len: u32,
+        to: DevPtr<u8>,
+        room: u64,
+        then: Then,
+    ) -> bool {
+        let request = DevFileRequest {
+            op: FILE_LIST,
+            handle: dir,
+            address: path.address(),
+            len,
+            to: to.address(),
+            room,
             ..DevFileRequest::ZERO
         };
         self.post(request, then)

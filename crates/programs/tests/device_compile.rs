@@ -143,7 +143,6 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
     assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
 }
 
-/// Engines on GPUs refuse files by name, which needs nothing of this.
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
     assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));

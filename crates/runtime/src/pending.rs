@@ -91,28 +91,35 @@ impl Pending {
         self.wait_until(Some(timeout))
     }
 
-    /// Waits for the result as long as the engine lives, also while it is parked and while nothing moves: for a thread that
-    /// serves the engine. Not a stable API.
+    /// Waits for the result as long as the engine lives and `goes_on` is true, also while the engine is parked and while
+    /// nothing moves: for a thread that serves the engine. Not a stable API.
     ///
     /// # Errors
     /// As [`wait`](Self::wait), but for [`Error::Parked`] and [`Error::Stuck`].
     #[doc(hidden)]
-    pub fn wait_lasting(&mut self) -> Result<Completion, Error> {
-        self.wait_in(WaitLoop::lasting(), None)
-    }
-
-    fn wait_until(&mut self, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.wait_in(WaitLoop::default(), timeout)
-    }
-
-    fn wait_in(
+    pub fn wait_lasting(
         &mut self,
-        mut wait: WaitLoop,
-        timeout: Option<Duration>,
-    ) -> Result<Completion, Error> {
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<Completion>, Error> {
         if self.taken {
             return Err(Error::AlreadyTaken);
         }
+        let mut wait = WaitLoop::lasting();
+        while goes_on() {
+            self.core.reap();
+            if let Some(completion) = self.take() {
+                return Ok(Some(completion));
+            }
+            wait.pause(&self.core, None)?;
+        }
+        Ok(None)
+    }
+
+    fn wait_until(&mut self, timeout: Option<Duration>) -> Result<Completion, Error> {
+        if self.taken {
+            return Err(Error::AlreadyTaken);
+        }
+        let mut wait = WaitLoop::default();
         loop {
             self.core.reap();
             if let Some(completion) = self.take() {

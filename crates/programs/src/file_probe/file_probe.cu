@@ -14,7 +14,8 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
     case 5: return files.truncate(handle, s.offset, then);
     case 6: return files.stat(handle, (DevFileStat*)s.address, then);
     case 7: return files.sync(handle, then);
-    default: return files.close(handle, then);
+    case 8: return files.close(handle, then);
+    default: return files.list(handle, (const u8*)s.address, s.len, (u8*)s.offset, s.room, then);
   }
 }
 

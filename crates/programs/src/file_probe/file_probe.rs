@@ -41,7 +41,11 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
         5 => files.truncate(handle, step.offset, then),
         6 => files.stat(handle, DevPtr::new(step.address), then),
         7 => files.sync(handle, then),
-        _ => files.close(handle, then),
+        8 => files.close(handle, then),
+        _ => {
+            let (to, room) = (DevPtr::new(step.offset), step.room.into());
+            files.list(handle, bytes, step.len, to, room, then)
+        }
     }
 }
 

@@ -22,7 +22,7 @@ dev_struct! {
         pub op: u32,
         /// The handle, or the number of the granted directory.
         pub handle: u32,
-        /// Where in the file, or how to open it.
+        /// Where in the file, or how to open it; to list, the address of the listing.
         pub offset: u64,
         /// The bytes.
         pub address: u64,
@@ -32,8 +32,10 @@ dev_struct! {
         pub handle_of: u32,
         /// The step that follows when this one is done, plus one; 0: none.
         pub next: u32,
+        /// The room for a listing.
+        pub room: u32,
         /// Spelled-out hole.
-        pub hole: [u32; 3],
+        pub hole: [u32; 2],
     }
 }
 
@@ -78,6 +80,7 @@ pub enum Op {
     Stat,
     Sync,
     Close,
+    List,
 }
 
 impl DevFileStep {
@@ -91,7 +94,15 @@ impl DevFileStep {
             len,
             handle_of: 0,
             next: 0,
-            hole: [0; 3],
+            room: 0,
+            hole: [0; 2],
+        }
+    }
+    /// A listing of the directory at a path, which goes to `room` bytes at an address.
+    pub const fn list(dir: u32, path: u64, len: u32, to: u64, room: u32) -> Self {
+        Self {
+            room,
+            ..Self::new(Op::List, dir, to, path, len)
         }
     }
     /// The same with the handle that an earlier step has opened.

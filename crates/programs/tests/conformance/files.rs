@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp::files::{
-    DevFileStat, FILE_CREATE, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_KIND_REGULAR,
-    FILE_NEW, FILE_UNORDERED, Faults, FileErrno, Files, FilesConfig, FilesError, Rights,
+    DevFileEntry, DevFileList, DevFileStat, FILE_CREATE, FILE_EMPTY, FILE_FOR_READING,
+    FILE_FOR_WRITING, FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_REGULAR, FILE_NEW,
+    FILE_UNORDERED, Faults, FileErrno, Files, FilesConfig, FilesError, Rights,
 };
 use everwarp::{Buffer, DevType, Device, Engine, Error, Select};
 use everwarp_programs::file_probe::{self, DevFileStep, MANY, Op, Script};
@@ -16,13 +17,14 @@ use everwarp_programs::words::{self, Words};
 use everwarp_programs::{RunError, noop};
 use everwarp_testkit::cases;
 
-use crate::support::{Case, random, wait_until};
+use crate::support::{Case, least_size, random, wait_until};
 
 pub(crate) const ALL: &[Case] = cases![
     files_are_written_and_read_back,
     files_of_a_full_ring_are_asked_for_again,
     files_keep_the_order_of_a_handle,
     files_append_after_the_last_byte,
+    files_list_a_tree,
     files_refuse_what_was_not_granted,
     files_refuse_handles_that_are_not_open,
     files_report_a_full_device,
@@ -31,6 +33,7 @@ pub(crate) const ALL: &[Case] = cases![
     files_outlast_a_park,
     files_of_two_instances_are_apart,
     files_that_are_dropped_answer_every_request,
+    files_that_are_dropped_while_parked_end,
     files_check_their_sizes_and_doors,
     words_of_a_file_larger_than_the_buffers,
     words_of_a_file_that_shrinks,
@@ -290,6 +293,95 @@ fn files_append_after_the_last_byte(select: Select) {
     }
 }
 
+/// The entries of a listing: path, kind and size.
+fn entries(listing: &[u8]) -> Vec<(String, u32, u64)> {
+    let head = DevFileList::from_bytes(&listing[..16]);
+    let (mut at, mut entries) = (16, Vec::new());
+    for _ in 0..head.entries {
+        let entry = DevFileEntry::from_bytes(&listing[at..at + 16]);
+        let path = &listing[at + 16..][..entry.path as usize];
+        entries.push((
+            String::from_utf8_lossy(path).into_owned(),
+            entry.kind,
+            entry.size,
+        ));
+        at = (at + 16 + path.len()).next_multiple_of(8);
+    }
+    assert_eq!(at as u64, head.bytes, "nothing is left over");
+    entries
+}
+
+fn files_list_a_tree(select: Select) {
+    let (engine, folder) = (start(select), folder());
+    let tree = folder.path().join("tree");
+    std::fs::create_dir_all(tree.join("b/deep/er")).expect("it is writable");
+    std::fs::create_dir(tree.join("empty")).expect("it is writable");
+    for (name, size) in [
+        ("a", 5),
+        ("b/deep/c", 0),
+        ("b/deep/er/long name.txt", 300),
+        ("z", 1),
+    ] {
+        std::fs::write(tree.join(name), vec![0; size]).expect("it is writable");
+    }
+    std::os::unix::fs::symlink("..", tree.join("b/up")).expect("it is writable");
+    let files = files(&engine, FilesConfig::default());
+    let dir = files
+        .grant(folder.path(), Rights::Read)
+        .expect("it is there");
+    let names = shared(&files, b"tree..tree/atree/b/up");
+    let target = shared(&files, &[9; 2000]);
+    let (name, to) = (address(&names), address(&target));
+    let steps = chain(&[
+        DevFileStep::list(dir, name, 4, to, 1000),
+        DevFileStep::list(dir, name, 4, to + 1000, 40),
+        DevFileStep::list(dir, name, 4, to + 1040, 15),
+        DevFileStep::list(dir, name, 4, to + 1900, 101),
+        DevFileStep::list(dir, name + 4, 2, to, 1000),
+        DevFileStep::list(dir + 1, name, 4, to, 1000),
+        DevFileStep::list(dir, name + 6, 6, to, 1000),
+        DevFileStep::list(dir, name, 3, to, 1000),
+    ]);
+    let script = script(&engine, &files, &steps);
+    let results = run(&engine, &script, 1);
+    let listing = target.read().expect("it can be read");
+    let Some(Ok(bytes)) = results[0] else {
+        panic!("it fits: {results:?}");
+    };
+    let (kind_dir, link) = (FILE_KIND_DIRECTORY, FILE_KIND_LINK);
+    let expected = [
+        ("a", FILE_KIND_REGULAR, 5),
+        ("b", kind_dir, 0),
+        ("b/deep", kind_dir, 0),
+        ("b/deep/c", FILE_KIND_REGULAR, 0),
+        ("b/deep/er", kind_dir, 0),
+        ("b/deep/er/long name.txt", FILE_KIND_REGULAR, 300),
+        ("b/up", link, 0),
+        ("empty", kind_dir, 0),
+        ("z", FILE_KIND_REGULAR, 1),
+    ];
+    let expected = expected.map(|(path, kind, size)| (path.to_owned(), kind, size));
+    assert_eq!(entries(&listing[..bytes as usize]), expected);
+    assert!(
+        listing[bytes as usize..1000].iter().all(|&b| b == 9),
+        "nothing else"
+    );
+    let errors = [
+        FileErrno::NOBUFS,
+        FileErrno::INVAL,
+        FileErrno::FAULT,
+        FileErrno::NOTCAPABLE,
+        FileErrno::NOTCAPABLE,
+        FileErrno::NOTDIR,
+        FileErrno::NOENT,
+    ];
+    assert_eq!(results[1..], errors.map(|error| Some(Err(error))));
+    // What does not fit says how large it is.
+    let head = DevFileList::from_bytes(&listing[1000..1016]);
+    assert_eq!((head.bytes, head.entries), (bytes.into(), 9));
+    assert!(listing[1016..2000].iter().all(|&b| b == 9));
+}
+
 fn files_refuse_what_was_not_granted(select: Select) {
     let (engine, folder) = (start(select), folder());
     let inner = folder.path().join("inner");
@@ -544,11 +636,12 @@ fn files_outlast_a_park(select: Select) {
         .collect();
     let script = script(&engine, &files, &steps);
     let mut pending = script.submit(&engine, 0, 8).expect("there is room");
-    for size in [1, 2, 1, 2, 2] {
+    let least = least_size(engine.kind());
+    for more in [0, 1, 0, 1, 1] {
         engine.park().expect("it parks");
         // What is on its way comes back to a parked engine.
         std::thread::sleep(Duration::from_millis(20));
-        engine.resume_with(size).expect("it resumes");
+        engine.resume_with(least + more).expect("it resumes");
     }
     assert_eq!(pending.wait().expect("it runs").value, 1000);
     assert!(target.read().expect("it can be read") == bytes);
@@ -635,6 +728,20 @@ fn files_that_are_dropped_answer_every_request(select: Select) {
         let stats = files.stats().expect("there are counters");
         assert_eq!((stats.in_flight, stats.failed), (0, 0));
     }
+}
+
+fn files_that_are_dropped_while_parked_end(select: Select) {
+    let engine = start(select);
+    let files = files(&engine, FilesConfig::default());
+    let script = script(&engine, &files, &[DevFileStep::new(Op::Sync, 0, 0, 0, 0)]);
+    assert_eq!(run(&engine, &script, 1), [Some(Err(FileErrno::BADF))]);
+    engine.park().expect("it parks");
+    drop((script, files));
+    engine.resume().expect("it resumes");
+    // The engine goes on.
+    let files = crate::files::files(&engine, FilesConfig::default());
+    let script = self::script(&engine, &files, &[DevFileStep::new(Op::Sync, 0, 0, 0, 0)]);
+    assert_eq!(run(&engine, &script, 1), [Some(Err(FileErrno::BADF))]);
 }
 
 fn files_check_their_sizes_and_doors(select: Select) {

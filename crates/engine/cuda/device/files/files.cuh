@@ -81,8 +81,13 @@ struct Files {
   __device__ __forceinline__ bool sync(u32 handle, Then then) { return post(FILE_SYNC, handle, 0, nullptr, 0, then); }
   __device__ __forceinline__ bool close(u32 handle, Then then) { return post(FILE_CLOSE, handle, 0, nullptr, 0, then); }
 
+  __device__ __forceinline__ bool list(u32 dir, const u8* path, u32 len, u8* to, u64 room, Then then) {
+    return post(FILE_LIST, dir, 0, path, len, then, to, room);
+  }
+
   // Makes a request. False if the ring is full: then nothing was asked.
-  __device__ __forceinline__ bool post(u32 op, u32 handle, u64 offset, const void* address, u32 len, Then then) {
+  __device__ __forceinline__ bool post(u32 op, u32 handle, u64 offset, const void* address, u32 len, Then then,
+                                       void* to = nullptr, u64 room = 0) {
     DevFileControl* c = ring.files.control;
     u64 number = load(&c->reserved, relaxed, gpu);
     while (true) {
@@ -111,6 +116,8 @@ struct Files {
     store(&r->group, group, relaxed, gpu);
     store(&r->then, then.word(), relaxed, gpu);
     store(&r->note, then.note, relaxed, gpu);
+    store(&r->to, (u64)to, relaxed, gpu);
+    store(&r->room, room, relaxed, gpu);
     // The host copies the slot, and the bytes to be written, after a completion that comes after this.
     fence(acq_rel, sys);
     store(&r->turn, number + 1, release, gpu);
