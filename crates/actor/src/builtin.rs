@@ -11,6 +11,7 @@ use crate::chain::Chain;
 use crate::context::{TaskHost, copy, record, shard, system, table};
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled, generation_of};
+use crate::neighbours::Neighbours;
 use crate::pool::Pool;
 use crate::program::Builtin;
 use crate::sync::Ordering;
@@ -55,10 +56,12 @@ pub(crate) fn tell(task: &mut dyn TaskCx) {
     let (first, count) = (task.lo(), task.hi());
     let mut host = host(task);
     let (system, table) = (host.system, table(&host.system));
-    let step = count.min(STEP);
     let told_to = |i: u32| record(system.tells.address(), i).to.load(Ordering::Relaxed);
     let (mut status, mut last) = (TELL_DELIVERED, 0);
-    for i in 0..step {
+    let (mut done, mut missed, mut waits) = (0, 0, None::<Neighbours>);
+    // A message queues one task at most; the turns that wait and what is left of the range take one each at the end.
+    while done < count && host.room > 2 {
+        let i = done;
         let told = record(system.tells.address(), first + i);
         let to = told.to.load(Ordering::Relaxed);
         if status != TELL_FULL || to != last {
@@ -71,7 +74,12 @@ pub(crate) fn tell(task: &mut dyn TaskCx) {
                 Sent::Full => TELL_FULL,
                 Sent::Gone => TELL_GONE,
                 Sent::Activate => {
-                    host.activate(to.slot());
+                    let kind = table.slots[to.slot() as usize].meta.load(Ordering::Relaxed) as u16;
+                    if !waits.as_mut().is_some_and(|some| some.add(kind, to.slot()))
+                        && let Some(some) = waits.replace(Neighbours::of(kind, to.slot()))
+                    {
+                        host.queue_neighbours(some);
+                    }
                     TELL_DELIVERED
                 }
                 Sent::Delivered => TELL_DELIVERED,
@@ -81,14 +89,20 @@ pub(crate) fn tell(task: &mut dyn TaskCx) {
             }
         }
         told.next.store(status, Ordering::Relaxed);
-        host.task.report_add(u64::from(status != TELL_DELIVERED));
+        missed += u64::from(status != TELL_DELIVERED);
+        done += 1;
     }
-    let mut done = step;
+    if let Some(some) = waits {
+        host.queue_neighbours(some);
+    }
     while status == TELL_FULL && done < count && told_to(first + done) == last {
         let told = record(system.tells.address(), first + done);
         told.next.store(TELL_FULL, Ordering::Relaxed);
-        host.task.report_add(1);
+        missed += 1;
         done += 1;
+    }
+    if missed != 0 {
+        host.task.report_add(missed);
     }
     go_on(&mut host, Builtin::Tell, first + done, count - done);
 }

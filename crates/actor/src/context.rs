@@ -16,6 +16,7 @@ use crate::failures::FailureLog;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::neighbours::Neighbours;
 use crate::notes::{FAILED, KNOWN, NEWS, SUPERVISED};
 use crate::pool::Pool;
 use crate::program::Builtin;
@@ -130,6 +131,44 @@ impl TaskHost<'_> {
         let slot = self.chain.take()?;
         self.room += 1;
         Some(slot)
+    }
+    /// Queues turns of neighbours as one task.
+    pub(crate) fn queue_neighbours(&mut self, some: Neighbours) {
+        self.queue(some.kind().into(), some.arg());
+    }
+    /// Keeps a place for the task of neighbours that this one does not run; without room for it they are queued now.
+    pub(crate) fn hold_neighbours(&mut self, some: Neighbours) -> Option<Neighbours> {
+        if some.len() == 0 {
+            return None;
+        }
+        // One place more for the sender that is woken when the turn begins.
+        if self.room < self.needs + 2 {
+            self.queue_neighbours(some);
+            return None;
+        }
+        self.room -= 1;
+        Some(some)
+    }
+    /// The next of the neighbours, if the task may run it. The last one gives their place back.
+    pub(crate) fn next_neighbour(&mut self, some: &mut Option<Neighbours>) -> Option<u32> {
+        let rest = some.as_mut()?;
+        let goes_on = self.chain.len() == 0 && self.room > self.needs;
+        if !goes_on || !self.task.may_go_on(rest.len()) {
+            return None;
+        }
+        let slot = rest.take();
+        if rest.len() == 0 {
+            *some = None;
+            self.room += 1;
+        }
+        slot
+    }
+    /// Queues the neighbours that the task does not run.
+    pub(crate) fn queue_held(&mut self, some: Option<Neighbours>) {
+        if let Some(some) = some {
+            self.room += 1;
+            self.queue_neighbours(some);
+        }
     }
     /// Queues the turns that the task does not run itself.
     pub(crate) fn queue_rest(&mut self) {

@@ -34,6 +34,8 @@ mod failures;
 #[cfg(not(loom))]
 mod message;
 #[cfg(not(loom))]
+mod neighbours;
+#[cfg(not(loom))]
 mod post;
 #[cfg(not(loom))]
 #[doc(hidden)] // `actors!` names it

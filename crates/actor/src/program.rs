@@ -20,6 +20,7 @@ use crate::context::{
 };
 use crate::failures::FailureLog;
 use crate::message::Message;
+use crate::neighbours::Neighbours;
 use crate::notes::NEWS;
 use crate::restarts::Restarts;
 use crate::side::{COURIER, Sides, Taken};
@@ -544,7 +545,7 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
     };
     let twin = Twin::new(move |task| {
         let system = system(task);
-        let (mut slot, courier) = (task.lo(), task.hi() == COURIER);
+        let (mut slot, courier, arg) = (task.lo(), task.hi() == COURIER, task.arg());
         let table = table(&system);
         let mut host = TaskHost {
             task,
@@ -559,7 +560,11 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
         }
         set_handles(true);
         let shard = shard();
-        host.chain = Chain::of(table.slots[slot as usize].meta.load(Ordering::Relaxed) as u16);
+        let kind = table.slots[slot as usize].meta.load(Ordering::Relaxed) as u16;
+        host.chain = Chain::of(kind);
+        let mut some = Neighbours::from_arg(kind, arg);
+        let _first = some.take();
+        let mut held = host.hold_neighbours(some);
         loop {
             turn::run(
                 table,
@@ -573,12 +578,14 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
                     Work::News => turns.news(turn, host),
                 },
             );
-            match host.next_turn() {
+            let next = host.next_turn();
+            match next.or_else(|| host.next_neighbour(&mut held)) {
                 Some(next) => slot = next,
                 None => break,
             }
         }
         host.queue_rest();
+        host.queue_held(held);
         set_handles(false);
     });
     // Oldest first: every actor that has messages gets its turn.
