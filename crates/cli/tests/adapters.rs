@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use everwarp::{Device, EngineError, Error, Program, ProgramRef};
+use everwarp::{Device, EngineError, Error, HeapConfig, Program, ProgramRef};
 use everwarp_programs::fib;
 use everwarp_testkit::Needed;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -322,6 +322,13 @@ fn beyond() -> Result<(), Failed> {
             "{text}"
         );
     }
+    let heap = HeapConfig::of(window);
+    let error = device.engine().program(&fib::PROGRAM).heap(heap).start();
+    let text = error.expect_err("the heap is too large").to_string();
+    assert!(
+        text.contains("a window of") && text.contains(&window.to_string()),
+        "{text}"
+    );
     // Nothing of it was taken.
     let most = engine.buffer::<u8>(window as usize / 2)?;
     drop(most);

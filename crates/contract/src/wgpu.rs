@@ -55,7 +55,7 @@ crate::dev_consts! {
 
 crate::dev_struct! {
     /// The numbers of one dispatch, which the host writes.
-    pub struct DevRound: align 16, size 192 {
+    pub struct DevRound: align 16, size 224 {
         /// The dispatch's number; free-running, the first is 1.
         pub number: u32,
         /// The number of the submission that it belongs to.
@@ -148,10 +148,27 @@ crate::dev_struct! {
         pub at_owners: u32,
         /// `DevHeapError`, the first ones.
         pub at_errors: u32,
-        /// Spelled-out hole, like the next ones: arrays of words are not allowed here.
+        /// Of the two places of a table: the one that this dispatch writes, and above it the one that it reads. They are the
+        /// same in a quiet dispatch.
+        pub phase: u32,
+        /// Not 0: the only submission of a quiet dispatch follows.
+        pub lone: u32,
+        /// The submission, as it would be in the slots of submissions; like this, because arrays of words are not allowed here.
+        pub lone_head: u32,
+        /// Its group or token.
+        pub lone_group: u32,
+        /// The lower half of its argument.
+        pub lone_lo: u32,
+        /// The upper half of its argument.
+        pub lone_hi: u32,
+        /// A workgroup with more tasks than this ends the dispatch early when others have none: fewer are not worth it.
+        pub worth: u32,
+        /// Spelled-out hole.
         pub hole_1: u32,
         /// Spelled-out hole.
         pub hole_2: u32,
+        /// Spelled-out hole.
+        pub hole_3: u32,
     }
 }
 

@@ -164,6 +164,8 @@ class Engine {
       this.round = (this.round + 1) >>> 0;
       numbers.set(image.round, at);
       numbers[at + is.DevRound_number] = this.round;
+      numbers[at + is.DevRound_worth] = 16;
+      numbers[at + is.DevRound_phase] = this.round & 1 ? 1 : 2;
       numbers[at + is.DevRound_submission] = this.submission;
       numbers[at + is.DevRound_workgroups] = this.size;
       numbers[at + is.DevRound_size] = this.size;

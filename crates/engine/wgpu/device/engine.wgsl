@@ -58,7 +58,7 @@ fn load_state() {
   if ew_thread < WGPU_MASKS { atomicStore(&masks[ew_thread], 0u); }
   if ew_thread < 2u { atomicStore(&stage_added[ew_thread], 0u); }
   if ew_thread < WGPU_QUEUES {
-    let at = queue_word(1u - parity(), ew_workgroup, ew_thread);
+    let at = queue_word(parity_before(), ew_workgroup, ew_thread);
     q_head[ew_thread] = word(at + DevWgpuQueue_head);
     q_count[ew_thread] = word(at + DevWgpuQueue_count);
     let own = round.at_workgroups + ew_workgroup * words_of_DevWgpuWorkgroup;
@@ -93,24 +93,10 @@ fn load_state() {
   }
 }
 
-// What others read of a workgroup that has nothing to do. Its own state stays as it is.
-fn carry_over() {
-  if ew_thread < WGPU_QUEUES {
-    let at = queue_word(parity(), ew_workgroup, ew_thread);
-    set_word(at + DevWgpuQueue_head, word(queue_word(1u - parity(), ew_workgroup, ew_thread) + DevWgpuQueue_head));
-    set_word(at + DevWgpuQueue_count, 0u);
-  }
-  if ew_thread == 0u {
-    let here = parity() * round.workgroups + ew_workgroup;
-    let before = (1u - parity()) * round.workgroups + ew_workgroup;
-    set_word(round.at_totals + here, 0u);
-    set_word(round.at_rooms + here, word(round.at_rooms + before));
-    atomicAdd(&state[DevWgpuHeader_idle + (round.number & 3u)], 1u);
-  }
-}
 // One invocation: the workgroup's submission of a quiet dispatch. There is room for one task in any case.
 fn take_quietly() {
-  let head = word(DevWgpuHeader_inbox_head + 1u - parity());
+  // From the host's numbers: the first workgroup changes the word that the others would read.
+  let head = round.inbox_tail - round.quiet;
   first_submission = head;
   ranges = vec4(0u, 0u, ew_workgroup, select(ew_workgroup, ew_workgroup + 1u, ew_workgroup < round.quiet));
   if ew_workgroup == 0u { set_word(DevWgpuHeader_inbox_head + parity(), head + round.quiet); }
@@ -196,7 +182,7 @@ fn harvest(workgroup: u32) {
     let lanes = min(EW_THREADS, (round.stack - min(have, round.stack)) / 32u);
     if lanes == 0u { break; }
     if ew_thread < lanes && at + ew_thread < end {
-      let bits = round.at_bits + (1u - parity()) * round.group_words + at + ew_thread;
+      let bits = round.at_bits + parity_before() * round.group_words + at + ew_thread;
       if word(bits) != 0u {
         var left = atomicExchange(&state[bits], 0u);
         var to = id_stack() + have + atomicAdd(&harvested, countOneBits(left));
@@ -281,11 +267,6 @@ fn plan_leave(count: u32) -> vec4<u32> {
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   ew_thread = thread;
   ew_workgroup = workgroup.x;
-  // The host knows that this workgroup has nothing to do.
-  if round.quiet > 0u && workgroup.x >= round.quiet && workgroup.x < round.size {
-    carry_over();
-    return;
-  }
   load_state();
   loop {
     // What the last step has put on the stage is there.
@@ -314,13 +295,13 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) wor
       }
       case STEP_DEFERRED: {
         if at < step.z {
-          my_group = word(deferred_list(1u - parity()) + at);
+          my_group = word(deferred_list(parity_before()) + at);
           my_late = true;
         }
       }
       case STEP_SHARE: {
         // Deferred groups for which there is no room yet.
-        for (var i = at; i < step.z; i += EW_THREADS) { defer_group(word(deferred_list(1u - parity()) + i)); }
+        for (var i = at; i < step.z; i += EW_THREADS) { defer_group(word(deferred_list(parity_before()) + i)); }
         share();
       }
       case STEP_TAKE: {
@@ -331,7 +312,9 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) wor
       }
       case STEP_ACCEPT: {
         if at < step.z {
-          one = accept(inbox[(first_submission + at) & round.inbox_mask]);
+          one = vec4(round.lone_head, round.lone_group, round.lone_lo, round.lone_hi);
+          if round.lone == 0u { one = inbox[(first_submission + at) & round.inbox_mask]; }
+          one = accept(one);
           puts = true;
         }
       }

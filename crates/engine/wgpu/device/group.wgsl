@@ -15,7 +15,10 @@ var<workgroup> stack_count: u32;
 
 fn ids_at_hand() -> u32 { return min(atomicLoad(&ids_count), WGPU_IDS); }
 
-fn parity() -> u32 { return round.number & 1u; }
+// Tables that one dispatch writes and the next one reads exist twice: which of them this dispatch writes, and which it reads.
+// A quiet dispatch changes the one that it reads, for its few workgroups, and the others need not run.
+fn parity() -> u32 { return round.phase & 1u; }
+fn parity_before() -> u32 { return round.phase >> 1u; }
 
 fn complete(token: u32, value: vec2<u32>) {
   let at = atomicAdd(&state[DevWgpuHeader_completions + (round.submission & 3u)], 1u);
@@ -31,7 +34,8 @@ fn free_id(id: u32) {
 }
 fn free_id_to_all(id: u32) {
   let i = id - round.first_group;
-  atomicOr(&state[round.at_bits + parity() * round.group_words + i / 32u], 1u << (i % 32u));
+  // Never those that are taken in this dispatch.
+  atomicOr(&state[round.at_bits + (1u - parity_before()) * round.group_words + i / 32u], 1u << (i % 32u));
 }
 
 fn defer_group(id: u32) {

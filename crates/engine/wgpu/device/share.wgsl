@@ -9,8 +9,8 @@ var<workgroup> mine: vec4<u32>;
 // The next range of tasks for this workgroup, as uniform values.
 var<workgroup> plan: vec4<u32>;
 
-fn total_of(workgroup: u32) -> u32 { return word(round.at_totals + (1u - parity()) * round.workgroups + workgroup); }
-fn room_of(workgroup: u32) -> u32 { return word(round.at_rooms + (1u - parity()) * round.workgroups + workgroup) / 2u; }
+fn total_of(workgroup: u32) -> u32 { return word(round.at_totals + parity_before() * round.workgroups + workgroup); }
+fn room_of(workgroup: u32) -> u32 { return word(round.at_rooms + parity_before() * round.workgroups + workgroup) / 2u; }
 fn queue_word(phase: u32, workgroup: u32, queue: u32) -> u32 {
   return round.at_queues + ((phase * round.workgroups + workgroup) * WGPU_QUEUES + queue) * words_of_DevWgpuQueue;
 }
@@ -49,7 +49,7 @@ fn share() {
   workgroupBarrier();
   let waiting = parts_before(EW_THREADS, used).x;
   let average = (waiting + round.size - 1u) / round.size;
-  let head = word(DevWgpuHeader_inbox_head + 1u - parity());
+  let head = word(DevWgpuHeader_inbox_head + parity_before());
   let submitted = round.inbox_tail - head;
   let each = (submitted + round.size - 1u) / round.size;
   workgroupBarrier();
@@ -103,7 +103,7 @@ fn take(number: u32) -> vec4<u32> {
   }
   var offset = number - given_at[low];
   for (var queue = 0u; queue < round.queues; queue += 1u) {
-    let at = queue_word(1u - parity(), low, queue);
+    let at = queue_word(parity_before(), low, queue);
     let count = word(at + DevWgpuQueue_count);
     if offset < count {
       let task = tasks[task_at(low, queue, word(at + DevWgpuQueue_head) + offset)];

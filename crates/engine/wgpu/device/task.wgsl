@@ -56,6 +56,8 @@ fn ew_owner() -> u32 { return ((t_task.x >> TASK_INSTANCE_SHIFT) & (INSTANCES - 
 fn ew_pointer(word: u32) -> u32 { return ew_param(word) >> 2u; }
 
 fn ew_load(at: u32) -> u32 { return atomicLoad(&memory[at]); }
+// A word that no task writes while any task reads it. On Vulkan it may come from a multiprocessor's own cache.
+fn ew_load_constant(at: u32) -> u32 { return atomicLoad(&memory[at]); }
 fn ew_store(at: u32, value: u32) { atomicStore(&memory[at], value); }
 fn ew_add(at: u32, value: u32) -> u32 { return atomicAdd(&memory[at], value); }
 fn ew_min(at: u32, value: u32) -> u32 { return atomicMin(&memory[at], value); }

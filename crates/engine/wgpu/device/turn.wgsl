@@ -114,7 +114,7 @@ fn fitting(most: u32, info: u32, count: u32, oldest: bool) -> u32 {
 fn plan_turn(count: u32) -> vec4<u32> {
   if (polls & 3u) == 0u {
     let place = round.number & 3u;
-    others = word(DevWgpuHeader_idle + place);
+    others = word(DevWgpuHeader_idle + place) + select(0u, round.size - round.quiet, round.quiet > 0u);
     ending = word(DevWgpuHeader_ending + place);
     stop = word(DevWgpuHeader_stop);
   }
@@ -208,7 +208,9 @@ fn leaves(count: u32, waiting: u32, best: u32) -> bool {
     || atomicLoad(&deferred_count) + 2u * EW_THREADS > round.deferred;
   if !leave && turns_run >= round.patience {
     leave = ending != 0u;
-    if !leave && waiting > 16u && others * turns_run >= round.patience * round.size {
+    // Tasks of whole workgroups run one after the other.
+    let worth = select(round.worth, min(round.worth, 16u), (t_info & FUNCTION_WIDE) != 0u);
+    if !leave && waiting > worth && others * turns_run >= round.patience * round.size {
       set_word(DevWgpuHeader_ending + place, 1u);
       leave = true;
     }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use everwarp_contract::fault::{FAULT_BAD_SUBMISSION, FAULT_DEVICE_LOST};
 use everwarp_contract::ring::{COMPLETION_LAP, Slots};
 use everwarp_contract::task::{FN_COMPLETE, HOST_DIRECT, PRIORITIES, TASK_BATCH, TASK_COUNTED};
-use everwarp_contract::wgpu::{DevRound, DevWgpuGroup, DevWgpuHeader, GROUP_SHARED, WGPU_INTAKE};
+use everwarp_contract::wgpu::{
+    DevRound, DevWgpuGroup, DevWgpuHeader, GROUP_SHARED, WGPU_INTAKE, WGPU_THREADS,
+};
 use everwarp_contract::{DevCompletion, DevTask, DevType, DevWords, FunctionId, Layout};
 use everwarp_engine::EngineError;
 use everwarp_engine::table::ZeroedTable;
@@ -69,6 +71,8 @@ struct Flight {
     place: usize,
     submission: u32,
     last_round: u32,
+    /// Which of two places of a table the last dispatch has written.
+    slot: u32,
     rounds: u32,
     begin: Instant,
 }
@@ -110,6 +114,8 @@ pub(crate) struct Pump {
     inbox_tail: u32,
     inbox_head: u32,
     round: u32,
+    /// Which of two places of a table the last dispatch submitted writes.
+    slot: u32,
     submission: u32,
     /// Tasks on the device, at the end of the last read-back.
     waiting: u32,
@@ -158,6 +164,7 @@ impl Pump {
             inbox_tail: 0,
             inbox_head: 0,
             round: 0,
+            slot: 0,
             submission: 0,
             waiting: 0,
             completions: 0,
@@ -274,7 +281,7 @@ impl Pump {
             self.end(rings, header.fault_code, header.fault_function, detail);
             return true;
         }
-        self.inbox_head = header.inbox_head[flight.last_round as usize % 2];
+        self.inbox_head = header.inbox_head[flight.slot as usize];
         self.waiting = header.waiting[flight.last_round as usize % 4];
         let count = header.completions[flight.submission as usize % 4].min(self.sizes.pools.tokens);
         let mut more = Vec::new();
@@ -408,7 +415,7 @@ impl Pump {
 
     /// Moves submissions to the device, the most urgent first, and no more than the next dispatches take, or those of a second
     /// submission: those that come later may be more urgent.
-    fn intake(&mut self, gpu: &Gpu, rings: &Rings) {
+    fn intake(&mut self, gpu: &Gpu, rings: &Rings) -> Vec<[u32; 4]> {
         let mut bad = self.take(gpu, rings);
         let first = self.inbox_tail;
         let each = self.size * WGPU_INTAKE * self.rounds;
@@ -452,14 +459,6 @@ impl Pump {
                 None => {}
             }
         }
-        // The ring may wrap once.
-        let split = entries.len().min((INBOX - first % INBOX) as usize);
-        let (one, two) = entries.split_at(split);
-        for (at, part) in [(first % INBOX, one), (0, two)] {
-            if !part.is_empty() {
-                gpu.write_words(&gpu.inbox, u64::from(at) * 4, part.as_flattened());
-            }
-        }
         self.inbox_tail = first.wrapping_add(entries.len() as u32);
         if let Some(task) = bad {
             self.end(
@@ -468,6 +467,19 @@ impl Pump {
                 task.function().0,
                 task.head.into(),
             );
+        }
+        entries
+    }
+    /// Writes the newest submissions to their slots on the device, before the next dispatch.
+    fn write_inbox(&self, gpu: &Gpu, entries: &[[u32; 4]]) {
+        let first = self.inbox_tail.wrapping_sub(entries.len() as u32);
+        // The ring may wrap once.
+        let split = entries.len().min((INBOX - first % INBOX) as usize);
+        let (one, two) = entries.split_at(split);
+        for (at, part) in [(first % INBOX, one), (0, two)] {
+            if !part.is_empty() {
+                gpu.write_words(&gpu.inbox, u64::from(at) * 4, part.as_flattened());
+            }
         }
     }
 
@@ -505,7 +517,7 @@ impl Pump {
     pub(crate) fn warm_up(&mut self, gpu: &Gpu, rings: &Rings) -> Result<(), EngineError> {
         let (turns, rounds) = (std::mem::replace(&mut self.turns, 0), self.rounds);
         self.rounds = 1;
-        self.dispatch(gpu);
+        self.dispatch(gpu, &[]);
         if let Some((index, mapped)) = self.oldest() {
             gpu.wait(&mapped, &index, COMPILING)?;
         }
@@ -519,35 +531,55 @@ impl Pump {
     /// Submits dispatches, if there is anything for them to do.
     fn submit(&mut self, gpu: &Gpu, rings: &Rings) -> bool {
         let before = self.inbox_tail;
-        self.intake(gpu, rings);
+        let entries = self.intake(gpu, rings);
         // What the host has sent before may be all taken by a submission that is in flight.
         let known = self.flights.is_empty() || self.waiting > 0 || self.inbox_tail != before;
         let useful = !self.ended && self.is_busy() && known;
         if useful {
-            self.dispatch(gpu);
+            self.dispatch(gpu, &entries);
+        } else {
+            self.write_inbox(gpu, &entries);
         }
         useful
     }
 
-    fn dispatch(&mut self, gpu: &Gpu) {
+    /// Submits dispatches, and `entries`, the newest submissions.
+    fn dispatch(&mut self, gpu: &Gpu, entries: &[[u32; 4]]) {
         let place = (self.submission % 2) as usize;
         self.submission = self.submission.wrapping_add(1);
         let rounds = if self.waiting == 0 { 1 } else { self.rounds };
-        // A few submissions and nothing else: the other workgroups need not look at anything.
+        // A few submissions and nothing else: the other workgroups need not run. A single one is part of the numbers.
         let new = self.inbox_tail.wrapping_sub(self.inbox_head);
         let idle = self.waiting == 0 && self.flights.is_empty();
         let quiet = if idle && new <= self.size { new } else { 0 };
+        let (lone, [lone_head, lone_group, lone_lo, lone_hi]) = match (quiet, entries) {
+            (1, [only]) => (1, *only),
+            _ => (0, [0; 4]),
+        };
+        if lone == 0 {
+            self.write_inbox(gpu, entries);
+        }
         let mut numbers = vec![0_u8; (rounds as u64 * ROUND_STRIDE) as usize];
         for slot in numbers.chunks_exact_mut(ROUND_STRIDE as usize) {
             self.round = self.round.wrapping_add(1);
+            let read = self.slot;
+            self.slot = if quiet > 0 { read } else { 1 - read };
             let round = DevRound {
                 number: self.round,
                 submission: self.submission,
                 size: self.size,
                 turns: self.turns,
                 patience: if gpu.software { 16 } else { 8 },
+                // On a GPU, a turn runs as many small tasks as there are invocations. Software runs them one after the other.
+                worth: if gpu.software { 16 } else { WGPU_THREADS },
                 inbox_tail: self.inbox_tail,
                 quiet,
+                phase: read << 1 | self.slot,
+                lone,
+                lone_head,
+                lone_group,
+                lone_lo,
+                lone_hi,
                 flags: self.flags,
                 ..self.sizes.round
             };
@@ -565,7 +597,12 @@ impl Pump {
                     pass.dispatch_workgroups(self.sizes.settlers(), 1, 1);
                     pass.set_pipeline(&self.compiled.pipeline);
                 }
-                pass.dispatch_workgroups(self.sizes.workgroups, 1, 1);
+                let workgroups = if quiet > 0 {
+                    quiet
+                } else {
+                    self.sizes.workgroups
+                };
+                pass.dispatch_workgroups(workgroups, 1, 1);
             }
         }
         let (back, head) = (&self.readback[place], size_of::<DevWgpuHeader>() as u64);
@@ -584,6 +621,7 @@ impl Pump {
             place,
             submission: self.submission,
             last_round: self.round,
+            slot: self.slot,
             rounds,
             begin: Instant::now(),
         });

@@ -7,8 +7,8 @@ const BFS_PATH_STEPS = 64u;
 const BFS_EMPTY = 0xffffffffu;
 
 fn bfs_best(v: u32) -> u32 { return ew_pointer(DevBfs_best) + 2u * v; }
-fn bfs_row(v: u32) -> u32 { return ew_load(ew_pointer(DevBfs_rows) + v); }
-fn bfs_column(edge: u32) -> u32 { return ew_load(ew_pointer(DevBfs_columns) + edge); }
+fn bfs_row(v: u32) -> u32 { return ew_load_constant(ew_pointer(DevBfs_rows) + v); }
+fn bfs_column(edge: u32) -> u32 { return ew_load_constant(ew_pointer(DevBfs_columns) + edge); }
 
 fn bfs_reset() {
   let part = ew_lo();
@@ -38,13 +38,11 @@ fn bfs_reset() {
   }
 }
 
-// Offers a level, and `from` as the parent. Returns whether the level got lower.
-fn bfs_offer(u: u32, level: u32, from_vertex: u32) -> bool {
+// Offers a parent to a vertex whose level is at most that of the offer, and was `before` it.
+fn bfs_adopt(u: u32, level: u32, before: u32, from_vertex: u32) {
   let at = bfs_best(u);
-  if ew_load(at + 1u) < level { return false; }
-  let before = ew_min(at + 1u, level);
-  if before < level { return false; }
-  var seen = ew_load(at);
+  var seen = BFS_EMPTY;
+  if before != BFS_EMPTY { seen = ew_load(at); }
   loop {
     if seen == from_vertex { break; }
     if seen != BFS_EMPTY {
@@ -56,6 +54,14 @@ fn bfs_offer(u: u32, level: u32, from_vertex: u32) -> bool {
     if result.exchanged { break; }
     seen = result.old_value;
   }
+}
+// Offers a level, and `from` as the parent. Returns whether the level got lower.
+fn bfs_offer(u: u32, level: u32, from_vertex: u32) -> bool {
+  let at = bfs_best(u);
+  if ew_load(at + 1u) < level { return false; }
+  let before = ew_min(at + 1u, level);
+  if before < level { return false; }
+  bfs_adopt(u, level, before, from_vertex);
   return before > level;
 }
 
@@ -64,30 +70,51 @@ fn bfs_visit() {
   var level = ew_hi();
   // A task that runs alone follows a path, so that no other one waits for it.
   var steps = select(1u, BFS_PATH_STEPS, ew_alone());
+  // The vertex before this one on the path: it needs no offer.
+  var previous = BFS_EMPTY;
+  // Loads are in flight together where they do not depend on each other.
+  let now = ew_load(bfs_best(v) + 1u);
   loop {
-    if ew_load(bfs_best(v) + 1u) != level { return; }  // lowered since, by a task that has spawned another visit
     let first = bfs_row(v);
     let end = bfs_row(v + 1u);
+    if previous == BFS_EMPTY && now != level { return; }  // lowered since, by a task that has spawned another visit
     if end - first > BFS_LANE_EDGES {
       let parts = (end - first + BFS_PART_EDGES - 1u) / BFS_PART_EDGES;
       let power = select(0u, 32u - countLeadingZeros(parts - 1u), parts > 1u);
       ew_spawn(FN_bfs_hub, level, v, power << 26u);
       return;
     }
+    if first == end { return; }
     steps -= 1u;
+    level += 1u;
+    let last = end - 1u;
+    let u = vec4(bfs_column(first), bfs_column(min(first + 1u, last)), bfs_column(min(first + 2u, last)), bfs_column(last));
+    var offers = vec4(u.x != previous, u.y != previous && first < last, u.z != previous && first + 1u < last,
+      u.w != previous && first + 2u < last);
+    // On a path the next vertex is most probably new; elsewhere a load is cheaper than an exchange.
+    if steps == 0u {
+      let had = vec4(ew_load(bfs_best(u.x) + 1u), ew_load(bfs_best(u.y) + 1u), ew_load(bfs_best(u.z) + 1u), ew_load(bfs_best(u.w) + 1u));
+      offers = offers & (had >= vec4(level));
+    }
+    var before = vec4(0u);
+    if offers.x { before.x = ew_min(bfs_best(u.x) + 1u, level); }
+    if offers.y { before.y = ew_min(bfs_best(u.y) + 1u, level); }
+    if offers.z { before.z = ew_min(bfs_best(u.z) + 1u, level); }
+    if offers.w { before.w = ew_min(bfs_best(u.w) + 1u, level); }
     var next = BFS_EMPTY;
     var several = false;
-    for (var edge = first; edge < end; edge += 1u) {
-      let u = bfs_column(edge);
-      if !bfs_offer(u, level + 1u, v) { continue; }
+    for (var i = 0u; i < BFS_LANE_EDGES; i += 1u) {
+      if before[i] < level { continue; }
+      bfs_adopt(u[i], level, before[i], v);
+      if before[i] == level { continue; }
       if next != BFS_EMPTY {
-        ew_spawn(FN_bfs_visit, 0u, next, level + 1u);
+        ew_spawn(FN_bfs_visit, 0u, next, level);
         several = true;
       }
-      next = u;
+      next = u[i];
     }
     if next == BFS_EMPTY { return; }
-    level += 1u;
+    previous = v;
     v = next;
     if several || steps == 0u { break; }
   }
@@ -293,10 +320,10 @@ fn bfs_up() {
     let reached = ew_load(old + v / 32u);
     if i % 32u == 0u { ew_or(now + v / 32u, reached); }
     if ((reached >> (v % 32u)) & 1u) != 0u { continue; }
-    let end = ew_load(ew_pointer(DevBfs_in_rows) + v + 1u);
-    for (var edge = ew_load(ew_pointer(DevBfs_in_rows) + v); edge < end; edge += 1u) {
+    let end = ew_load_constant(ew_pointer(DevBfs_in_rows) + v + 1u);
+    for (var edge = ew_load_constant(ew_pointer(DevBfs_in_rows) + v); edge < end; edge += 1u) {
       // Columns ascend, so the first reached one is the smallest.
-      let u = ew_load(ew_pointer(DevBfs_in_columns) + edge);
+      let u = ew_load_constant(ew_pointer(DevBfs_in_columns) + edge);
       if ((ew_load(old + u / 32u) >> (u % 32u)) & 1u) == 0u { continue; }
       ew_store(bfs_best(v), u);
       ew_store(bfs_best(v) + 1u, level + 1u);

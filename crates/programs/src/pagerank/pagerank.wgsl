@@ -116,14 +116,14 @@ fn pagerank_gather() {
   var dangling = vec2(0u, 0u);
   for (var v = ew_lo() + ew_thread; v < ew_lo() + ew_hi(); v += EW_THREADS) {
     var sum = vec2(0u, 0u);
-    let end = ew_load(rows + v + 1u);
-    for (var e = ew_load(rows + v); e < end; e += 1u) {
-      let u = ew_load(columns + e);
-      sum = pagerank_add(sum, pagerank_divide(pagerank_load(old + 2u * u), ew_load(degrees + u)));
+    let end = ew_load_constant(rows + v + 1u);
+    for (var e = ew_load_constant(rows + v); e < end; e += 1u) {
+      let u = ew_load_constant(columns + e);
+      sum = pagerank_add(sum, pagerank_divide(pagerank_load(old + 2u * u), ew_load_constant(degrees + u)));
     }
     let rank = pagerank_add(base, pagerank_times(sum, PAGERANK_DAMPING));
     pagerank_store(next + 2u * v, rank);
-    if ew_load(degrees + v) == 0u { dangling = pagerank_add(dangling, rank); }
+    if ew_load_constant(degrees + v) == 0u { dangling = pagerank_add(dangling, rank); }
   }
   if (dangling.x | dangling.y) != 0u { ew_add64(pagerank_dangling(iteration + 1u), dangling); }
 }

@@ -5,7 +5,7 @@ fn tree_node() {
   var sum = vec2(0u, 0u);
   for (var thread = ew_thread; thread < 256u; thread += EW_THREADS) {
     let at = (node * 256u + thread) % (1u << 20u);
-    let value = ew_load(ew_pointer(DevTree_table) + at) * (node | 1u) + thread;
+    let value = ew_load_constant(ew_pointer(DevTree_table) + at) * (node | 1u) + thread;
     let low = sum.x + value;
     sum = vec2(low, sum.y + select(0u, 1u, low < value));
   }
