@@ -204,6 +204,9 @@ fn doctor() -> Result<(), Failed> {
         assert_eq!(finding["ok"], adapter.fault.is_none(), "{text}");
         if adapter.fault.is_none() {
             assert!(text.contains("long loops run to their end"), "{text}");
+            // A busy host may be too late to write while a dispatch in software runs.
+            let tested = text.contains("what the host writes");
+            assert_eq!(tested, adapter.backend == "Vulkan", "{text}");
         }
     }
     Ok(())

@@ -66,6 +66,9 @@ pub struct AdapterReport {
     pub workgroup_bytes: u32,
     /// Optional features that the engine uses or could use.
     pub features: Vec<&'static str>,
+    /// Whether a running dispatch sees what the host writes meanwhile, which no engine relies on. None if that was not tested:
+    /// the interface is not Vulkan, or no engine can start there.
+    pub host_writes: Option<bool>,
     /// Why no engine can start there: a limit that is too small, or a driver that fails the tests at the start.
     pub fault: Option<String>,
 }
@@ -176,6 +179,7 @@ impl Device {
         let devices = WgpuDevice::list()?;
         let report = |device: &WgpuDevice| {
             let facts = device.facts().clone();
+            let tests = device.check();
             AdapterReport {
                 name: facts.name,
                 backend: facts.backend,
@@ -184,7 +188,8 @@ impl Device {
                 window_bytes: facts.window_bytes,
                 workgroup_bytes: facts.workgroup_bytes,
                 features: facts.features,
-                fault: device.check().err().map(|error| error.to_string()),
+                host_writes: tests.as_ref().ok().and_then(|tests| tests.host_writes),
+                fault: tests.err().map(|error| error.to_string()),
             }
         };
         Ok(devices.iter().map(report).collect())

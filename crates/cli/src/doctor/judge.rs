@@ -219,12 +219,17 @@ fn adapters(adapters: &Result<Vec<AdapterReport>, String>, list: &mut Vec<Findin
             None => good(
                 ADAPTER,
                 format!(
-                    "{text}; window of {} MiB, {} KiB of workgroup memory, {}; long loops run to their end",
+                    "{text}; window of {} MiB, {} KiB of workgroup memory, {}; long loops run to their end{}",
                     mib(adapter.window_bytes),
                     adapter.workgroup_bytes >> 10,
                     match adapter.features.is_empty() {
                         true => "no optional feature".to_owned(),
                         false => adapter.features.join(", "),
+                    },
+                    match adapter.host_writes {
+                        Some(true) => ", and a running dispatch sees what the host writes",
+                        Some(false) => ", and a running dispatch does not see what the host writes",
+                        None => "",
                     },
                 ),
             ),
@@ -316,6 +321,7 @@ mod tests {
             window_bytes: 2 << 30,
             workgroup_bytes: 48 << 10,
             features: vec!["SUBGROUP"],
+            host_writes: Some(false),
             fault: fault.map(str::to_owned),
         }
     }
@@ -433,7 +439,9 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("window of 2048 MiB, 48 KiB") && text.contains("hardware"),
+            text.contains("window of 2048 MiB, 48 KiB")
+                && text.contains("hardware")
+                && text.ends_with("a running dispatch does not see what the host writes"),
             "{text}"
         );
         let text = &found[1].found;

@@ -208,8 +208,10 @@ fn leaves(count: u32, waiting: u32, best: u32) -> bool {
     || atomicLoad(&deferred_count) + 2u * EW_THREADS > round.deferred;
   if !leave && turns_run >= round.patience {
     leave = ending != 0u;
-    // Tasks of whole workgroups run one after the other.
-    let worth = select(round.worth, min(round.worth, 16u), (t_info & FUNCTION_WIDE) != 0u);
+    // Tasks of whole workgroups run one after the other. The newest one says which kind waits.
+    var info = t_info;
+    if count > 0u { info = function_info(stage[count - 1u].x); }
+    let worth = select(round.worth, min(round.worth, 16u), (info & FUNCTION_WIDE) != 0u);
     if !leave && waiting > worth && others * turns_run >= round.patience * round.size {
       set_word(DevWgpuHeader_ending + place, 1u);
       leave = true;

@@ -56,6 +56,14 @@ pub enum WgpuUnavailable {
     },
 }
 
+/// What the tests of an adapter found that can run an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AdapterTests {
+    /// Whether a running dispatch sees what the host writes meanwhile. None if that was not tested: the interface is not Vulkan.
+    pub host_writes: Option<bool>,
+}
+
 /// What an adapter says of itself.
 #[derive(Clone, Debug)]
 pub struct AdapterFacts {
@@ -215,11 +223,12 @@ impl WgpuDevice {
         }
     }
 
-    /// Opens the adapter and tests it as every start does: its limits, and if its driver runs long loops to their end.
+    /// Opens the adapter and tests it as every start does: its limits, and if its driver runs long loops to their end. Then
+    /// tests what no start needs.
     ///
     /// # Errors
     /// Why no engine can start there.
-    pub fn check(&self) -> Result<(), EngineError> {
+    pub fn check(&self) -> Result<AdapterTests, EngineError> {
         let pools = Pools {
             submission_slots: 64,
             tokens: 64,
@@ -229,7 +238,11 @@ impl WgpuDevice {
             heap: HeapConfig::default(),
         };
         let sizes = Sizes::new(pools, 1, self.facts.window_bytes)?;
-        crate::loops::check(&Gpu::new(self, &sizes)?)
+        let gpu = Gpu::new(self, &sizes)?;
+        crate::loops::check(&gpu)?;
+        Ok(AdapterTests {
+            host_writes: host_writes(&gpu)?,
+        })
     }
 
     /// The adapter's name.
@@ -246,10 +259,28 @@ impl WgpuDevice {
         match self.adapter.get_info().device_type {
             // More of them cost more at the beginning of each dispatch, and give nothing.
             wgpu::DeviceType::Cpu => (2 * cores).clamp(4, 64),
-            wgpu::DeviceType::DiscreteGpu => 264,
+            // An H200 runs 396 at a time; the ones after that wait until others leave.
+            wgpu::DeviceType::DiscreteGpu => 396,
             _ => 64,
         }
     }
+}
+
+#[cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    windows
+))]
+use crate::host_writes::are_seen as host_writes;
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    windows
+)))]
+fn host_writes(_: &Gpu) -> Result<Option<bool>, EngineError> {
+    Ok(None)
 }
 
 /// Why there is no adapter.

@@ -10,11 +10,19 @@ mod engine;
 mod exit;
 mod gpu;
 mod heap;
+#[cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    windows
+))]
+mod host_writes;
 mod image;
 mod loops;
 mod memory;
 mod pump;
 mod raw;
+mod single;
 mod sizes;
 mod spirv;
 mod times;
@@ -22,7 +30,7 @@ mod trials;
 mod web;
 mod window;
 
-pub use adapter::{AdapterFacts, WgpuDevice, WgpuUnavailable};
+pub use adapter::{AdapterFacts, AdapterTests, WgpuDevice, WgpuUnavailable};
 pub use engine::WgpuEngine;
 pub use image::ImageText;
 pub use raw::{RawCells, RawSearch, RawWay, RawWgpu};
