@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use everwarp::cuda::assembled_by_driver;
 use everwarp::cuda::assembler::{Tool, ToolError};
 use everwarp::cuda::cache::Cache;
 use everwarp::cuda::nvrtc::{Nvrtc, NvrtcError};
+use everwarp::cuda::{assembled_by_driver, driver_version};
 use everwarp::{AdapterReport, CudaUnavailable, Device, EngineKind, Error, Select};
 
 /// A GPU that can hold an engine.
@@ -42,6 +42,8 @@ pub(super) struct Facts {
     pub(super) cores: usize,
     /// How many GPUs the driver shows.
     pub(super) driver: Result<u32, CudaUnavailable>,
+    /// The version of CUDA that the driver is made for.
+    pub(super) cuda: Option<(u32, u32)>,
     pub(super) gpu: Result<Gpu, CudaUnavailable>,
     /// Version and path.
     pub(super) nvrtc: Result<(u32, u32, PathBuf), String>,
@@ -66,6 +68,7 @@ pub(super) fn look() -> Facts {
     Facts {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         driver: everwarp::cuda_device_count(),
+        cuda: driver_version(),
         gpu,
         nvrtc: nvrtc(),
         assembler: assembler(),

@@ -40,6 +40,17 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut list = vec![cores(facts.cores), driver(&facts.driver)];
     gpu(facts, &mut list);
     list.push(match &facts.nvrtc {
+        Ok((major, minor, path)) if facts.cuda.is_some_and(|(driver, _)| driver < *major) => {
+            let (cuda, cuda_minor) = facts.cuda.unwrap_or_default();
+            missing(
+                NVRTC,
+                format!(
+                    "{major}.{minor} ({}), whose code the driver does not load: it is made for CUDA {cuda}.{cuda_minor}",
+                    path.display()
+                ),
+                "update the driver, or set EVERWARP_NVRTC to a libnvrtc of the driver's version of CUDA or an earlier one",
+            )
+        }
         Ok((major, minor, path)) => good(NVRTC, format!("{major}.{minor} ({})", path.display())),
         Err(e) => missing(
             NVRTC,
@@ -288,6 +299,7 @@ mod tests {
         Facts {
             cores: 16,
             driver: Ok(1),
+            cuda: Some((13, 0)),
             gpu: Ok(Gpu {
                 name: "NVIDIA H200".to_owned(),
                 multiprocessors: 132,
@@ -455,6 +467,28 @@ mod tests {
             ..all()
         });
         assert!(what == ADAPTER && fix.contains("Vulkan"), "{fix}");
+    }
+
+    #[test]
+    fn driver_that_is_older_than_nvrtc_is_named_with_both_versions() {
+        let old = Facts {
+            cuda: Some((12, 4)),
+            ..all()
+        };
+        let (what, fix) = only_missing(&old);
+        assert!(what == NVRTC && fix.contains("update the driver"), "{fix}");
+        let list = judge(&old);
+        let found = list.iter().find(|f| f.what == NVRTC).expect("it is there");
+        assert!(
+            found.found.contains("13.0") && found.found.contains("CUDA 12.4"),
+            "{}",
+            found.found
+        );
+        // A newer driver, another minor version and an unknown one are no fault.
+        for cuda in [Some((14, 1)), Some((13, 9)), None] {
+            let list = judge(&Facts { cuda, ..all() });
+            assert!(list.iter().all(|f| f.ok), "{cuda:?}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::driver::call;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::parts;
 use crate::precompiled;
+use crate::versions::not_loaded;
 
 /// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +116,8 @@ pub(crate) fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
     unsafe {
         spanned("image: load the code", || {
             call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))
-        })?;
+        })
+        .map_err(not_loaded)?;
         call!(cuModuleGetFunction(
             &raw mut kernel,
             module,

@@ -31,6 +31,7 @@ mod tables;
 mod task_heap;
 #[doc(hidden)]
 pub mod testing;
+mod versions;
 mod vmm;
 
 pub use everwarp_assembler as assembler;
@@ -40,3 +41,4 @@ pub use engine::CudaEngine;
 pub use leaving::leave;
 pub use locked::LockedBytes;
 pub use parts::assembled_by_driver;
+pub use versions::driver_version;

@@ -6,8 +6,8 @@ use everwarp_engine::{EngineError, Linked, LinkedPart, trace::span};
 use sha2::{Digest, Sha256};
 
 use crate::cache::{Cache, hex};
-use crate::driver::call;
 use crate::link::{MAX_REGISTERS, assemble_and_link, link_objects};
+use crate::versions::driver_version;
 
 /// The value of `EVERWARP_PTXAS` with which the driver assembles, in this process.
 const DRIVER: &str = "driver";
@@ -78,10 +78,9 @@ pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache) {
 
 /// Whether the driver is as new as a tool, by their major versions: it takes machine code of all minor ones.
 fn driver_knows(tool: &Tool) -> bool {
-    let mut version = 0;
-    // SAFETY: a valid out-pointer.
-    let asked = unsafe { call!(cuDriverGetVersion(&raw mut version)) };
-    asked.is_ok() && tool.major().is_some_and(|major| major <= version / 1000)
+    let driver = driver_version().map(|(major, _)| major);
+    tool.major()
+        .is_some_and(|major| driver.is_some_and(|driver| major <= driver as i32))
 }
 
 /// Whether the cause is the module's, rather than an assembler that is too old for the device or cannot be run.
