@@ -218,3 +218,8 @@ pub(crate) fn close(task: &mut dyn TaskCx) {
     }
     go_on(&mut host, Builtin::Close, first + step, count - step);
 }
+
+/// The host submits this to GPUs only.
+pub(crate) fn gpus_only(task: &mut dyn TaskCx) {
+    task.fault(0);
+}

@@ -1,4 +1,4 @@
-//! Notes to an actor: bits of a word of its slot that its own turn looks at. Only the CPU engine has them. Rules:
+//! Notes to an actor: bits of a word of its slot that its own turn looks at. `actor/news.cuh` has them on a GPU. Rules:
 //! 1. A note is set before the mailbox's word is changed, and the turn reads the notes after it has changed that word. So
 //!    a turn that goes idle or ends sees the note, or the author of the note sees that it has.
 //! 2. The author of a note that asks for a turn makes an idle actor busy, and then queues its turn. A busy actor's turn
@@ -6,7 +6,9 @@
 //! 3. `NEWS` is set after something was put into the actor's list of news, and cleared under the lock of that list while
 //!    the list is empty.
 
-use everwarp_contract::actor::{MAIL_BUSY, MAIL_KILL, MAIL_PAUSED};
+use everwarp_contract::actor::{
+    MAIL_BUSY, MAIL_KILL, MAIL_PAUSED, NOTE_FAILED, NOTE_KNOWN, NOTE_NEWS, NOTE_SUPERVISED,
+};
 
 use crate::id::ActorId;
 use crate::mail::Mail;
@@ -16,13 +18,13 @@ use crate::sync::Ordering;
 use crate::table::{Slot, Table};
 
 /// The actor has failed.
-pub(crate) const FAILED: u32 = 1;
+pub(crate) const FAILED: u32 = NOTE_FAILED;
 /// The host keeps something about the actor, and wants to know when it ends.
-pub(crate) const KNOWN: u32 = 2;
+pub(crate) const KNOWN: u32 = NOTE_KNOWN;
 /// Messages wait that are not in the mailbox.
-pub(crate) const NEWS: u32 = 4;
+pub(crate) const NEWS: u32 = NOTE_NEWS;
 /// The actor belongs to a supervised group.
-pub(crate) const SUPERVISED: u32 = 8;
+pub(crate) const SUPERVISED: u32 = NOTE_SUPERVISED;
 
 /// What an actor that stops itself has in `Slot::again`, which it does not need any more.
 pub(crate) const STOPPED: u64 = u64::MAX;

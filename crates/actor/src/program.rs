@@ -103,6 +103,8 @@ pub struct Kind {
     pub keeps_latest: bool,
     /// Whether it is for actors of the host.
     pub is_host: bool,
+    /// Whether actors of the program can use on a GPU what is next to messages.
+    pub services: bool,
     /// The messages that it handles, if they have names. Tags alone are enough for a native kind.
     pub messages: Cow<'static, [MessageType]>,
 }
@@ -161,6 +163,7 @@ impl Kind {
             retries: 0,
             keeps_latest: false,
             is_host: false,
+            services: false,
             messages: Cow::Borrowed(&[]),
         }
     }
@@ -217,6 +220,13 @@ impl Kind {
         self.keeps_latest = true;
         self
     }
+    /// Lets all actors of the program have deadlines, timers, monitors, links, names and keys on a GPU, and lets the host
+    /// subscribe to their dead letters there: each turn then looks for such messages, too, and each deadline counts as two of
+    /// the messages that the handler sends. The CPU engine has them without.
+    pub const fn services(mut self) -> Self {
+        self.services = true;
+        self
+    }
     /// The bound that senders see.
     pub(crate) const fn room_for_messages(&self) -> u16 {
         if self.keeps_latest {
@@ -257,20 +267,21 @@ impl Kind {
     }
     /// Turns that one message may cause on a GPU: of the receivers, and of the asker, each time that it is handled; with
     /// those at the end of a turn, which are one of a waiting sender and one of the actor itself.
-    const fn needs(&self) -> u16 {
-        self.needs_here() - 1
-    }
-    /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
-    const fn room(&self) -> u16 {
-        // One more for the sender that is woken when the turn begins.
-        if self.needs_here() < 16 {
-            15
-        } else {
-            self.needs_here() + 1
+    const fn needs(&self, serves: bool) -> u16 {
+        match serves {
+            false => self.needs_here() - 1,
+            // The bell of events: of each deadline, of a tick, of a dead letter, and of the actor's end.
+            true => self.needs_here() + self.sends + 2,
         }
     }
+    /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
+    const fn room(&self, serves: bool) -> u16 {
+        // One more for the sender that is woken when the turn begins.
+        let needs = self.needs(serves) + 1;
+        if needs < 16 { 15 } else { needs + 1 }
+    }
     /// What a turn on a GPU knows about its kind.
-    fn write_numbers(&self, out: &mut String, program: &str) -> fmt::Result {
+    fn write_numbers(&self, out: &mut String, program: &str, serves: bool) -> fmt::Result {
         let Self {
             name,
             sends,
@@ -278,13 +289,13 @@ impl Kind {
             atomic,
             ..
         } = self;
-        let (needs, state, most) = (self.needs(), self.state_room(), self.restarts.most);
+        let (needs, state, most) = (self.needs(serves), self.state_room(), self.restarts.most);
         let (within, keep) = (self.restarts.milliseconds(), self.keep());
         writeln!(
             out,
             "struct {program}_{name}_kind {{\n  \
              static constexpr u32 sends = {sends}, needs = {needs}, state = {state}, restarts = {most}u, within = {within}u, \
-             retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic};\n}};"
+             retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic}, services = {serves};\n}};"
         )
     }
     /// The most messages that a turn takes; 0 for all.
@@ -328,11 +339,22 @@ pub(crate) enum Builtin {
     Leave,
     /// Ends the actors in slots: first | count << 32.
     Close,
+    /// The host has taken this many events; ends when there are others. This one and what follows is for GPUs.
+    Events,
+    /// Reports how many events there are. A GPU queues it.
+    #[allow(dead_code, reason = "the host does not submit it")]
+    Count,
+    /// Ends the host's wait for events.
+    Ring,
+    /// Gives actors news: first | count << 32.
+    News,
+    /// Sets the notes `tag` of actors: first | count << 32.
+    Note,
 }
 
 /// A function's name, its shape and its twin.
 type BuiltinRow = (&'static str, fn(&mut dyn everwarp_runtime::TaskCx), u16);
-const BUILTINS: [BuiltinRow; 8] = [
+const BUILTINS: [BuiltinRow; 13] = [
     ("host_tell", builtin::tell, builtin::STEP as u16 + 1),
     ("host_ask", builtin::ask, 3),
     ("host_value", builtin::value, 0),
@@ -341,6 +363,11 @@ const BUILTINS: [BuiltinRow; 8] = [
     ("host_anchor", builtin::anchor, 1),
     ("host_leave", builtin::leave, 1),
     ("host_close", builtin::close, builtin::STEP as u16 + 1),
+    ("host_events", builtin::gpus_only, 2),
+    ("host_count", builtin::gpus_only, 0),
+    ("host_ring", builtin::gpus_only, 1),
+    ("host_news", builtin::gpus_only, builtin::STEP as u16 + 1),
+    ("host_note", builtin::gpus_only, 0),
 ];
 
 /// A program of actors. [`actors!`](crate::actors) makes a `static` one; one that becomes known only at run time is a
@@ -404,6 +431,10 @@ impl ActorProgram {
         self.failures.get_or_init(Arc::default)
     }
 
+    /// Whether actors can use on a GPU what is next to messages.
+    pub(crate) fn serves(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.services)
+    }
     pub(crate) fn sides(&self) -> &Arc<Sides> {
         self.sides.get_or_init(Arc::default)
     }
@@ -442,15 +473,15 @@ impl ActorProgram {
             );
             let most = u32::from(MAX_SPAWN - 4) - kind.handler.at_once();
             assert!(
-                kind.room() <= MAX_SPAWN,
+                kind.room(self.serves()) <= MAX_SPAWN,
                 "the handler of kind `{name}` sends {} messages: send them in several steps, up to {most} at a time",
                 kind.sends,
             );
         }
-        let turns = self
-            .kinds
-            .iter()
-            .map(|kind| turn_function(kind, self.failures().clone(), self.sides().clone()));
+        let turns = self.kinds.iter().map(|kind| {
+            let serves = self.serves();
+            turn_function(kind, serves, self.failures().clone(), self.sides().clone())
+        });
         let builtins = BUILTINS.iter().map(|&(name, twin, room)| {
             let function = Function::lane(name, twin);
             if room == 0 {
@@ -485,7 +516,7 @@ impl ActorProgram {
         let base = format!("FN_{program}_{}_turn", self.kinds[0].name);
         for kind in &*self.kinds {
             let (name, state, params) = (&kind.name, &kind.state.name, &self.params.name);
-            kind.write_numbers(out, program)?;
+            kind.write_numbers(out, program, self.serves())?;
             writeln!(
                 out,
                 "__device__ __forceinline__ void {program}_{name}_turn(ew::Lane& t, const DevActors& s) {{\n  \
@@ -529,8 +560,13 @@ struct Turns {
 }
 
 /// The function of a kind's turns.
-fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> Function {
-    let (room, needs) = (kind.room(), kind.needs_here());
+fn turn_function(
+    kind: &Kind,
+    serves: bool,
+    failures: Arc<FailureLog>,
+    sides: Arc<Sides>,
+) -> Function {
+    let (room, needs) = (kind.room(serves), kind.needs_here());
     let turns = Turns {
         handler: kind.handler.clone(),
         sends: kind.sends.into(),

@@ -49,7 +49,8 @@ pub(crate) struct Control {
     pub(crate) world: AtomicU64,
     pub(crate) closing: AtomicU64,
     pub(crate) asked: AtomicU64,
-    hole0: [AtomicU64; 13],
+    events: [AtomicU64; 5],
+    hole0: [AtomicU64; 8],
     pub(crate) fresh_cells: AtomicU32,
     pub(crate) fresh_slots: AtomicU32,
     pub(crate) dead: [AtomicU64; 4],
@@ -77,7 +78,7 @@ const _: () = {
     same!(Cell, DevMessage: next head from words to);
     same!(Control, DevActorControl: world closing asked fresh_cells fresh_slots dead mutes retired launch_refusals restarts dropped);
     assert!(offset_of!(Slot, meta) == offset_of!(DevActor, kind));
-    assert!(offset_of!(Slot, notes) == offset_of!(DevActor, failed));
+    assert!(offset_of!(Slot, notes) == offset_of!(DevActor, notes));
     assert!(offset_of!(DevActor, bound) == 10 && offset_of!(DevActor, generation) == 12);
 };
 

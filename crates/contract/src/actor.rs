@@ -63,6 +63,46 @@ crate::dev_consts! {
     pub const MESSAGE_DOWN = 1 << 22;
     /// `DevMessage::head`: a topic says how many messages the receiver has missed. CPU engine only.
     pub const MESSAGE_MISSED = 1 << 23;
+    /// `DevMessage::head` in a cell: it overtakes the mailbox, and is not counted there. GPUs only.
+    pub const MESSAGE_NEWS = 1 << 24;
+    /// `DevMessage::head` of an event, which is a message to the host: first bit of its number (8). GPUs only.
+    pub const EVENT_SHIFT = 24;
+    /// An actor (`to`) has ended; word 0 says how.
+    pub const EVENT_ENDED = 1;
+    /// An actor (`from`) asks with a deadline: words are a number of the GPU's, the actor's own, and the time in nanoseconds.
+    pub const EVENT_ASKS = 2;
+    /// An ask with a deadline has ended: a reply to `to`, whose last word is the GPU's number.
+    pub const EVENT_ANSWER = 3;
+    /// An actor (`from`) wants a message after a time: words are the time, a number of the GPU's, and up to three.
+    pub const EVENT_AFTER = 4;
+    /// The same each time that a period has passed.
+    pub const EVENT_EVERY = 5;
+    /// Cancels the timer with this number of the GPU's.
+    pub const EVENT_CANCEL = 6;
+    /// An actor (`from`) monitors another one (word 0); word 1 is its number for that.
+    pub const EVENT_MONITOR = 7;
+    /// Ends the monitors on another one (word 0).
+    pub const EVENT_DEMONITOR = 8;
+    /// Links an actor (`from`) with another one (word 0).
+    pub const EVENT_LINK = 9;
+    /// Ends a link.
+    pub const EVENT_UNLINK = 10;
+    /// A dead letter to `to`; its reason is added.
+    pub const EVENT_LETTER = 16;
+    /// Events that wait for the host at most; a power of two.
+    pub const ACTOR_EVENTS = 4096;
+    /// Events that the host takes at a time.
+    pub const ACTOR_EVENTS_STEP = 256;
+    /// `DevActor::notes`: the actor has failed.
+    pub const NOTE_FAILED = 1;
+    /// The host keeps something about the actor, and wants to know when it ends.
+    pub const NOTE_KNOWN = 2;
+    /// Messages wait that are not in the mailbox.
+    pub const NOTE_NEWS = 4;
+    /// The actor belongs to a supervised group. CPU engine only.
+    pub const NOTE_SUPERVISED = 8;
+    /// Width of the notes; on a GPU the newest of the news follows, plus one.
+    pub const NOTE_BITS = 4;
     /// The actor to which a message was sent does not live.
     pub const DEAD_GONE = 0;
     /// The actor ended before it handled the message.
@@ -97,6 +137,8 @@ crate::dev_consts! {
     pub const TELL_GONE = 2;
 }
 
+// The newest of the news is next to the notes.
+const _: () = assert!(NOTE_BITS + MAIL_CELL_BITS == 32);
 // An index fits the link of a cell, and an id's parts fill it.
 const _: () =
     assert!(MAIL_CELL_BITS == MAIL_COUNT_SHIFT && MAIL_CELL_BITS == ACTOR_GENERATION_SHIFT);
@@ -125,8 +167,8 @@ crate::dev_struct! {
         pub outbox_last: u32,
         /// The next actor in the list of waiting senders that this actor is in, plus one.
         pub wait_next: u32,
-        /// Not 0 when the actor has failed. On the CPU engine its bits are notes.
-        pub failed: u32,
+        /// Notes, and on a GPU the list of news.
+        pub notes: u32,
         /// Messages handled.
         pub handled: u64,
         /// The id of the actor that launched it; 0 for the host.
@@ -162,8 +204,18 @@ crate::dev_struct! {
         pub closing: u64,
         /// Asks of the host that were sent or refused.
         pub asked: u64,
+        /// Events that have a place in their ring. GPUs only, as what follows.
+        pub events_begun: u64,
+        /// Events that the host has taken.
+        pub events_taken: u64,
+        /// The group that is held until there is an event, plus one.
+        pub bell: u64,
+        /// Not 0 when dead letters are events.
+        pub letters: u64,
+        /// Deadlines and timers so far.
+        pub numbers: u64,
         /// Spelled-out hole.
-        pub hole0: [u64; 13],
+        pub hole0: [u64; 8],
         /// Cells never used yet start here.
         pub fresh_cells: u32,
         /// Slots never used yet start here.
@@ -218,7 +270,7 @@ crate::dev_struct! {
         pub bounds: DevPtr<u16>,
         /// The number of what the host keeps for the system. CPU engine only.
         pub side: u64,
-        /// Spelled-out hole.
-        pub reserved: u64,
+        /// On a GPU: the ring of events. The link of one is its number in the ring plus one, once it is complete.
+        pub events: DevPtr<DevMessage>,
     }
 }

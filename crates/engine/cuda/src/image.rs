@@ -19,6 +19,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "actor/actor.cuh"
     "actor/host.cuh"
     "actor/mailbox.cuh"
+    "actor/news.cuh"
     "actor/turn.cuh"
     "api.cuh"
     "atomic.cuh"

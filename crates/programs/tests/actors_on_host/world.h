@@ -27,7 +27,8 @@ using ew::gpu;
 using ew::relaxed;
 
 constexpr u32 LANES = 5, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
-enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE };
+enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_EVENTS, HOST_COUNT,
+             HOST_RING, HOST_NEWS, HOST_NOTE };
 
 void show();
 u64 seed, state_of_random;
@@ -42,6 +43,7 @@ DevMessage cells[CELLS], tells[RECORDS], replies[RECORDS];
 alignas(16) u8 states[2 * SLOTS * STATE_BYTES];
 alignas(16) u64 shards[2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE];
 DevActorControl control;
+DevMessage ring[ACTOR_EVENTS];
 u64 ids[SLOTS], parameters[2];
 u16 bounds[] = BOUNDS;
 DevActors actors_system;
@@ -74,13 +76,33 @@ u32 unfinished;
 thread_local std::vector<DevTask> queued;
 thread_local ew::Shared none;
 
-void submit(u32 fn, u32 tag, u32 lo, u32 hi) {
+// The host's wait for events, and what it has taken.
+u32 events_group;
+std::vector<DevMessage> events;
+
+// With the lock.
+void push(u32 fn, u32 tag, u64 argument) {
   const u32 group = next_group++;
   assert(group < GROUPS);
   groups[group].pending = 1;
-  std::lock_guard<std::mutex> held(lock);
-  tasks.push_back({FIRST + fn | tag << TASK_TAG_SHIFT, group, ew::Lane::pack(lo, hi)});
+  if (fn == HOST_EVENTS) events_group = group;
+  tasks.push_back({FIRST + fn | tag << TASK_TAG_SHIFT, group, argument});
   unfinished++;
+}
+void submit(u32 fn, u32 tag, u32 lo, u32 hi) {
+  std::lock_guard<std::mutex> held(lock);
+  push(fn, tag, ew::Lane::pack(lo, hi));
+}
+// A submission has ended. If there are events, the host takes them and waits again.
+void ended(u32 group) {
+  if (group != events_group) return;
+  const u64 count = groups[group].value;
+  for (u64 i = 0; i < count; i++) {
+    const DevMessage& event = ring[events.size() % ACTOR_EVENTS];
+    CHECK(event.next == (u32)events.size() + 1, "event %zu is not complete", events.size());
+    events.push_back(event);
+  }
+  push(HOST_EVENTS, 0, events.size());
 }
 
 void run(const DevTask& task) {
@@ -91,6 +113,8 @@ void run(const DevTask& task) {
   const u32 left = ew::fetch_add(&groups[task.group].pending, t.delta - 1, ew::acq_rel, gpu) + t.delta - 1;
   CHECK(left < 1u << 30, "group %u has ended twice", task.group);
   std::lock_guard<std::mutex> held(lock);
+  // A task that holds its group does not change the count.
+  if (left == 0 && t.delta != 1) ended(task.group);
   unfinished += (u32)queued.size() - 1;
   tasks.insert(tasks.end(), queued.begin(), queued.end());
   queued.clear();
@@ -203,6 +227,12 @@ void ask(u64 to, u32 tag, std::initializer_list<u64> words) {
   tells[next_record] = {};
   submit(HOST_ASK, 0, next_record++, 0);
 }
+// News, in their order.
+void news(std::initializer_list<DevMessage> messages) {
+  const u32 first = next_record;
+  for (const DevMessage& message : messages) tells[next_record++] = message;
+  submit(HOST_NEWS, 0, first, (u32)messages.size());
+}
 void signal(u32 which, u32 slot) { submit(HOST_SIGNAL, which, slot, 1); }
 
 template <class S>
@@ -226,6 +256,13 @@ void audit(bool over = true) {
   for (u32 number = 0; number < fresh_slots; number++) {
     const DevActor& slot = slots[number];
     const bool lives = ew::mail_has(slot.mail, MAIL_LIVE);
+    bool has_news = false;
+    for (u32 at = slot.notes >> NOTE_BITS; at != 0; at = cells[at - 1].next) {
+      CHECK(cell_seen[at - 1]++ == 0, "cell %u is in two places, now with the news of slot %u", at - 1, number);
+      has_news |= cells[at - 1].to == ew::actor_id(number, slot.generation);
+    }
+    const bool rests = ew::mail_has(slot.mail, MAIL_PAUSED | MAIL_MUTED);
+    CHECK(!lives || !has_news || rests, "slot %u does not handle its news", number);
     CHECK(lives + slot_seen[number] == 1, "slot %u is lost", number);
     if (!lives) continue;
     u32 waiting = 0;
@@ -244,7 +281,8 @@ void audit(bool over = true) {
   const u32 world = (u32)control.world;
   CHECK(groups[world].pending == 1, "%u turns are counted, and none runs", groups[world].pending - 1);
   for (u32 group = 0; over && group < next_group; group++) {
-    CHECK(group == world || groups[group].pending == 0, "a submission has not ended");
+    const bool waits = group == world || group == events_group;
+    CHECK(waits || groups[group].pending == 0, "a submission has not ended");
   }
 }
 
@@ -254,6 +292,7 @@ void begin(u64 number) {
   memset(slots, 0, sizeof slots), memset(states, 0, sizeof states), memset(shards, 0, sizeof shards);
   memset(&control, 0, sizeof control), memset(groups, 0, sizeof(DevGroup) * (next_group + 1));
   next_group = next_record = 0;
+  events.clear(), events_group = GROUPS, memset(ring, 0, sizeof ring);
   all_steps += steps, steps = 0;
   // Whatever a cell held before.
   memset(cells, 0xa5, sizeof cells);
@@ -277,7 +316,7 @@ void ew::step() {
 
 // `lanes SEED COUNT`
 int main(int, char** arguments) {
-  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, parameters, SLOTS, CELLS, STATE_BYTES, KINDS, bounds, {}};
+  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, parameters, SLOTS, CELLS, STATE_BYTES, KINDS, bounds, 0, ring};
 #ifndef THREADS
   prepare_lanes();
 #endif

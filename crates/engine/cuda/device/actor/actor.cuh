@@ -1,6 +1,6 @@
 // The running actor, as its handler sees it: crates/actor/src/context.rs on a GPU. Its turns are in turn.cuh.
 #pragma once
-#include "everwarp/actor/mailbox.cuh"
+#include "everwarp/actor/news.cuh"
 
 namespace ew {
 
@@ -21,6 +21,10 @@ struct Message {
   __device__ __forceinline__ u32 failure() const { return head & MESSAGE_FAILED ? head & 0xff : NONE; }
   // The number that the actor gave to its ask, in a reply.
   __device__ __forceinline__ u64 ask() const { return words[MESSAGE_WORDS - 1]; }
+  // The number of the timer that sent it, or 0.
+  __device__ __forceinline__ u64 timer() const { return head & MESSAGE_TIMER ? words[MESSAGE_WORDS - 1] : 0; }
+  // How an actor has ended that the receiver monitors, or NONE. The actor is the sender; word 0 is the monitor's number.
+  __device__ __forceinline__ u32 down() const { return head & MESSAGE_DOWN ? tag() : NONE; }
 };
 
 // Queues a task with the warp, after what is queued.
@@ -31,6 +35,8 @@ EW_CALL void actor_queue(u32 head, u32 group, u64 arg) {
 // `hi` of the turn that a message to an idle actor causes: the actor has neither messages that it took before nor
 // undelivered ones, and there are no others that it has to wake. So nothing but its mailbox needs to be looked at.
 constexpr u32 TURN_FRESH = 1;
+// The actor has ended, which the host does not know yet; how is in the next byte.
+constexpr u32 TURN_REPORTS = 2;
 
 // What host functions and turns have in common: the task, and the turns that it queues.
 struct ActorTask {
@@ -83,11 +89,28 @@ struct ActorTask {
     u32 number = NONE;
     if (load(&system.control->closing, relaxed, gpu) != 0) return 0;
     number = actor_take(&system, ACTOR_SLOTS);
-    if (number != NONE) return actor_launch(&system, number, kind, parent);
+    if (number != NONE) {
+      // News that came when the slot's last actor had ended; it is not the caller's, if another one comes now.
+      if (load(&slots[number].notes, relaxed, gpu) != 0) give_all(exchange(&slots[number].notes, 0, acquire, gpu) >> NOTE_BITS);
+      return actor_launch(&system, number, kind, parent);
+    }
     add(&system.control->launch_refusals, 1, relaxed, gpu);
     return 0;
   }
+  // Gives the cells of a list back.
+  __device__ __forceinline__ void give_all(u32 list) {
+    while (list != 0) {
+      const u32 at = list - 1;
+      list = load(&cells[at].next, relaxed, gpu);
+      actor_give(&system, ACTOR_CELLS, at, at);
+    }
+  }
 };
+
+// Where the outbox stops: the ring of events is full.
+constexpr u64 HOST_FULL = ~0ull;
+// The function that counts events, among those after the kinds'.
+constexpr u32 ACTOR_COUNT_EVENTS = 9;
 
 struct Actor : ActorTask {
   u32 number;
@@ -107,14 +130,16 @@ struct Actor : ActorTask {
   const bool holds;
   // Whether it may be restarted; a constant, too.
   const bool lives_on;
+  // Whether the program uses services: news and events. A constant.
+  const bool serves;
   bool replied;    // the reply waits until the handler has returned, in the cell of the ask, with its head in `to`
   u32 ask_cell;    // the cell of the ask that is being handled, with a reply or without one, or NONE
-  u32 held_first;  // messages that wait until the handler has returned: the newest, plus one
+  u32 held_first;  // messages and the reply that wait until the handler has returned: the newest, plus one
 
-  __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on)
+  __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on, bool serves)
       : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
         room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
-        failed(false), holds(holds), lives_on(lives_on), replied(false), ask_cell(NONE), held_first(0) {}
+        failed(false), holds(holds), lives_on(lives_on), serves(serves), replied(false), ask_cell(NONE), held_first(0) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
@@ -140,7 +165,7 @@ struct Actor : ActorTask {
     if (at == NONE) return false;
     u32 sent = send(to, at);
     if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(to));
-    if (sent == SENT_GONE) dead_letter(at, DEAD_GONE);
+    if (sent == SENT_GONE) dead_letter(at, DEAD_GONE, to);
     if (sent == SENT_FULL) free(at);
     return sent != SENT_FULL;
   }
@@ -164,9 +189,10 @@ struct Actor : ActorTask {
     constexpr u32 n = sizeof...(W);
     if constexpr (n > 0) store_pair(to, list[0], list[1], relaxed, gpu);
     if constexpr (n > 2) store_pair(to + 2, list[2], list[3], relaxed, gpu);
-    const u32 head = tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | MESSAGE_REPLY | (message.head & MESSAGE_HOST);
+    const u32 flags = message.head & (serves ? MESSAGE_HOST | MESSAGE_DEADLINE : MESSAGE_HOST);
+    const u32 head = tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | MESSAGE_REPLY | flags;
     replied = holds;
-    if (holds) store(&cells[at].to, (u64)head, relaxed, gpu);
+    if (holds) hold((u64)head, at);
     else reply_with(at, head, message.from_bits);
     return true;
   }
@@ -188,11 +214,90 @@ struct Actor : ActorTask {
     failed = true;
     if (!lives_on) {
       stopping = true;
-      store(&slot()->failed, 1, relaxed, gpu);
+      note_failed();
     }
   }
 
+  // The same in a program that uses services (`Kind::services`). Each is one of the messages that the handler sends.
+
+  // As `ask`, and it ends with DEAD_TIMEOUT when a time in nanoseconds has passed.
+  template <class... W>
+  __device__ __forceinline__ void ask_within(u64 to, u32 tag, u64 number, u64 within, W... words) {
+    static_assert(sizeof...(W) < MESSAGE_WORDS, "an ask has up to four words");
+    if (!spend()) return;
+    const u64 counted = count();
+    event(EVENT_ASKS, 3, 0, counted, number, within);
+    u32 at = write(tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | MESSAGE_ASK | MESSAGE_DEADLINE, id(), words...);
+    if (at == NONE) return;
+    store(&cells[at].words[MESSAGE_WORDS - 1], counted, relaxed, gpu);
+    deliver(to, at);
+  }
+  // Sends this actor a message after a time in nanoseconds, or each time that it has passed. Returns the timer's number.
+  template <class... W>
+  __device__ __forceinline__ u64 after(u64 time, u32 tag, W... words) { return timer(EVENT_AFTER, time, tag, words...); }
+  template <class... W>
+  __device__ __forceinline__ u64 every(u64 time, u32 tag, W... words) { return timer(EVENT_EVERY, time, tag, words...); }
+  // The timer's message does not come any more, unless it has been sent.
+  __device__ __forceinline__ void cancel(u64 timer) { request(EVENT_CANCEL, timer, 0); }
+  __device__ __forceinline__ void monitor(u64 actor, u64 number) { request(EVENT_MONITOR, actor, number); }
+  __device__ __forceinline__ void demonitor(u64 actor) { request(EVENT_DEMONITOR, actor, 0); }
+  __device__ __forceinline__ void link(u64 actor) { request(EVENT_LINK, actor, 0); }
+  __device__ __forceinline__ void unlink(u64 actor) { request(EVENT_UNLINK, actor, 0); }
+
+  template <class... W>
+  __device__ __forceinline__ u64 timer(u32 what, u64 time, u32 tag, W... words) {
+    static_assert(sizeof...(W) <= MESSAGE_WORDS - 2, "the message of a timer has up to three words");
+    if (!spend()) return 0;
+    const u64 counted = count();
+    event(what, (u32)sizeof...(W), tag, time, counted, words...);
+    return counted;
+  }
+  __device__ __forceinline__ void request(u32 what, u64 a, u64 b) {
+    if (spend()) event(what, 2, 0, a, b);
+  }
+  // A number that no other deadline or timer of the system has.
+  __device__ __forceinline__ u64 count() { return fetch_add(&system.control->numbers, (u64)1, relaxed, gpu) + 1; }
+
   // What turns are made of; see crates/actor/src/turn.rs.
+
+  __device__ __forceinline__ void note_failed() { fetch_or(&slot()->notes, NOTE_FAILED, relaxed, gpu); }
+  // An event of this actor, with `words` of its content counted in its head.
+  template <class... W>
+  __device__ __forceinline__ void event(u32 what, u32 words, u32 tag, W... content) {
+    const u32 at = write(tag | words << MESSAGE_WORDS_SHIFT | what << EVENT_SHIFT, id(), content...);
+    if (at == NONE) return;
+    if (holds) hold(0, at);
+    else report(0, at);
+  }
+  // Events follow what this actor has sent before.
+  __device__ __forceinline__ void report(u64 to, u32 at) {
+    store(&cells[at].to, to, relaxed, gpu);
+    if (outbox_first != 0 || !reported(at)) keep(to, at);
+    else free(at);
+  }
+  // Puts an event into the ring. Returns whether there was room.
+  __device__ __forceinline__ bool reported(u32 at) {
+    const u32 group = actor_report(&system, at);
+    if (group == REPORT_FULL) return false;
+    if (group != REPORT_DONE) {
+      room--;
+      actor_queue(t.head(builtin(ACTOR_COUNT_EVENTS), 0, priority_of(t.task.head)), group, 0);
+    }
+    return true;
+  }
+  __device__ __forceinline__ static bool is_event(u32 head) { return head >> EVENT_SHIFT != 0; }
+  // A dead letter becomes an event, too, if anyone wants to see it.
+  __device__ __forceinline__ void show(u64 to, u32 reason, u32 head, u64 from, const u64* words) {
+    if (load(&system.control->letters, relaxed, gpu) == 0) return;
+    const u32 kept = (head & ((1u << EVENT_SHIFT) - 1)) | (EVENT_LETTER + reason) << EVENT_SHIFT;
+    const u32 at = write(kept, from, words[0], words[1], words[2], words[3], words[4]);
+    if (at != NONE) report(to, at);
+  }
+  __device__ __forceinline__ void show_cell(u64 to, u32 reason, u32 at) {
+    u64 words[MESSAGE_WORDS];
+    for (u32 i = 0; i < MESSAGE_WORDS; i++) words[i] = load(&cells[at].words[i], relaxed, gpu);
+    show(to, reason, load(&cells[at].head, relaxed, gpu), load(&cells[at].from, relaxed, gpu), words);
+  }
 
   __device__ __forceinline__ bool spend() {
     if (sends == 0) {
@@ -261,7 +366,7 @@ struct Actor : ActorTask {
     if (outbox_first == 0) {
       sent = send(to, at);
       if (sent == SENT_DELIVERED) return;
-      if (sent == SENT_GONE) return dead_letter(at, DEAD_GONE);
+      if (sent == SENT_GONE) return dead_letter(at, DEAD_GONE, to);
     }
     if (sent == SENT_FULL) return keep(to, at);
     started(sent >> 8, actor_slot(to));
@@ -281,18 +386,18 @@ struct Actor : ActorTask {
   }
   // The handler has returned: what it sent is sent.
   __device__ __forceinline__ void let_out() {
-    if (replied) {
-      replied = false;
-      const DevMessage* cell = &cells[ask_cell];
-      reply_with(ask_cell, (u32)load(&cell->to, relaxed, gpu), load(&cell->from, relaxed, gpu));
-    }
     u32 list = actor_turn_round(cells, held_first);
     held_first = 0;
     while (list != 0) {
       const u32 at = list - 1;
       list = load(&cells[at].next, relaxed, gpu);
-      deliver_now(load(&cells[at].to, relaxed, gpu), at);
+      const u64 to = load(&cells[at].to, relaxed, gpu);
+      // The head of a reply is where messages have their receiver.
+      if (replied && at == ask_cell) reply_with(at, (u32)to, load(&cells[at].from, relaxed, gpu));
+      else if (serves && is_event(load(&cells[at].head, relaxed, gpu))) report(to, at);
+      else deliver_now(to, at);
     }
+    replied = false;
   }
   // The handler has failed: nothing was sent, and an ask is an ask again. A reply has changed its words alone, which are
   // of use only if the message is handled again: then they are in cell `kept`.
@@ -310,11 +415,17 @@ struct Actor : ActorTask {
       if (at != ask_cell) free(at);
     }
   }
-  // Delivers what is in the outbox, in order. Returns the receiver that has no room, or 0.
+  // Delivers what is in the outbox, in order. Returns the receiver that has no room, HOST_FULL, or 0.
   __device__ __forceinline__ u64 flush() {
     while (outbox_first != 0 && room >= needs) {
       u32 at = outbox_first - 1, next = load(&cells[at].next, relaxed, gpu);
       u64 to = load(&cells[at].to, relaxed, gpu);
+      if (serves && is_event(load(&cells[at].head, relaxed, gpu))) {
+        if (!reported(at)) return HOST_FULL;
+        outbox_first = next;
+        free(at);
+        continue;
+      }
       u32 sent = send(to, at);
       if (sent == SENT_FULL) {
         store(&cells[at].next, next, relaxed, gpu);
@@ -322,7 +433,7 @@ struct Actor : ActorTask {
       }
       outbox_first = next;
       if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(to));
-      else if (sent == SENT_GONE) dead_letter(at, DEAD_GONE);
+      else if (sent == SENT_GONE) dead_letter(at, DEAD_GONE, to);
     }
     return 0;
   }
@@ -331,11 +442,13 @@ struct Actor : ActorTask {
     add(counter, 1, relaxed, gpu);
   }
   // A message will not be handled: it is counted by its reason, and an ask ends.
-  __device__ __forceinline__ void dead_letter(u32 at, u32 reason) {
+  __device__ __forceinline__ void dead_letter(u32 at, u32 reason, u64 to) {
     count_dead(reason);
+    if (serves) show_cell(to, reason, at);
     u32 head = load(&cells[at].head, relaxed, gpu);
     if ((head & MESSAGE_ASK) == 0) return free(at);
-    reply_with(at, (head & MESSAGE_HOST) | MESSAGE_REPLY | MESSAGE_FAILED | reason, load(&cells[at].from, relaxed, gpu));
+    const u32 flags = head & (serves ? MESSAGE_HOST | MESSAGE_DEADLINE : MESSAGE_HOST);
+    reply_with(at, flags | MESSAGE_REPLY | MESSAGE_FAILED | reason, load(&cells[at].from, relaxed, gpu));
   }
   // Sends a reply, whose cell has its words and the last word of the ask.
   __device__ __forceinline__ void reply_with(u32 at, u32 head, u64 from) {
@@ -349,13 +462,16 @@ struct Actor : ActorTask {
       room--;
       return actor_queue(t.head(builtin(2), 0, priority_of(t.task.head)), (u32)from, 0);
     }
-    envelope(at, head, id());
+    envelope(at, serves && (head & MESSAGE_DEADLINE) != 0 ? head | EVENT_ANSWER << EVENT_SHIFT : head, id());
+    // The host knows whether it comes in time.
+    if (serves && (head & MESSAGE_DEADLINE) != 0) return report(from, at);
     // The asker is a live actor, or its reply is a dead letter that is no ask.
     u32 sent = outbox_first == 0 ? send(from, at) : SENT_FULL;
     if (sent == SENT_FULL) return keep(from, at);
     if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(from));
     if (sent == SENT_GONE) {
       count_dead(DEAD_GONE);
+      if (serves) show_cell(from, DEAD_GONE, at);
       free(at);
     }
   }

@@ -12,6 +12,7 @@ constexpr u32 ACTOR_HOST_TELL = 0;
 constexpr u32 ACTOR_HOST_VALUE = 2;
 constexpr u32 ACTOR_HOST_SIGNAL = 4;
 constexpr u32 ACTOR_HOST_CLOSE = 7;
+constexpr u32 ACTOR_HOST_NEWS = 11;
 
 struct ActorHost : ActorTask {
   using ActorTask::ActorTask;
@@ -132,6 +133,66 @@ EW_FN void actor_host_close(Lane& t, const DevActors& system, u32 base) {
     h.signal(actor_id(slot, meta_generation(load(actor_meta(system.slots + slot), relaxed, gpu))), SIGNAL_KILL);
   }
   h.go_on(ACTOR_HOST_CLOSE, first + step, count - step);
+}
+
+// What follows is for programs that use services; see news.cuh.
+
+// The host has taken `arg` events. Ends when there are others, and reports how many.
+EW_FN void actor_host_events(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  DevActorControl* c = system.control;
+  store(&c->events_taken, t.arg(), release, gpu);
+  const u32 count = actor_events(&system);
+  if (count != 0) return t.report_add(count);
+  const u32 group = t.hold();
+  exchange(&c->bell, (u64)group + 1, acq_rel, gpu);
+  // An event that came in between, whose author may have seen no bell. By now the host may have been woken and wait with
+  // another bell, which is not this task's.
+  if (actor_events(&system) != 0 && compare_exchange(&c->bell, (u64)group + 1, (u64)0, acq_rel, gpu) == (u64)group + 1) {
+    h.queue_held(h.builtin(ACTOR_COUNT_EVENTS), group, 0);
+  }
+}
+
+// There is an event: reports how many.
+EW_FN void actor_host_count(Lane& t, const DevActors& system, u32) {
+  const u32 count = actor_events(&system);
+  if (count != 0) t.report_add(count);
+}
+
+// The host does not wait any more.
+EW_FN void actor_host_ring(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  const u64 bell = exchange(&system.control->bell, (u64)0, acq_rel, gpu);
+  if (bell != 0) h.queue_held(h.builtin(ACTOR_HOST_VALUE), (u32)bell - 1, 0);
+}
+
+// News, in order. Reports how many of the actors did not live.
+EW_FN void actor_host_news(Lane& t, const DevActors& system, u32 base) {
+  ActorHost h(t, system, base);
+  const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
+  u32 gone = 0;
+  for (u32 i = first; i < first + step; i++) {
+    DevMessage* told = &system.tells[i];
+    const u32 at = h.cell();
+    if (at == NONE) return;
+    h.copy(told, at, MESSAGE_NEWS);
+    const u64 to = load(&told->to, relaxed, gpu);
+    const u32 sent = actor_news(&system, to, at);
+    h.sent(sent, to, 0);
+    if (sent == SENT_GONE) actor_give(&system, ACTOR_CELLS, at, at);
+    const bool lost = sent == SENT_GONE || sent == NEWS_LOST;
+    store(&told->next, lost ? TELL_GONE : TELL_DELIVERED, relaxed, gpu);
+    gone += lost;
+  }
+  if (gone != 0) t.report_add(gone);
+  h.go_on(ACTOR_HOST_NEWS, first + step, count - step);
+}
+
+// Sets the notes `tag` of actors; their ids become 0 if they do not live.
+EW_FN void actor_host_note(Lane& t, const DevActors& system, u32) {
+  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) {
+    if (!actor_note(&system, load(&system.ids[i], relaxed, gpu), t.tag())) store(&system.ids[i], (u64)0, relaxed, gpu);
+  }
 }
 
 }  // namespace ew

@@ -214,6 +214,7 @@ constexpr u32 FINISHED_IDLE = 0;   // the caller must not touch the actor any mo
 constexpr u32 FINISHED_AGAIN = 1;  // the caller queues another turn
 constexpr u32 FINISHED_LATER = 2;  // it ends when it has left the list that it is in
 constexpr u32 FINISHED_ENDED = 3;  // the caller gives the slot back
+constexpr u32 FINISHED_KILLED = 4;  // the same of an actor that was told to end now
 
 // The turn is over: `handled` messages are done, and `outbox` says whether some could not be delivered.
 struct ActorFinish {
@@ -221,7 +222,9 @@ struct ActorFinish {
   u32 woken;
 };
 // `seen` is the word as the turn has seen it last.
-EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool outbox, u64 seen, u32 generation) {
+// `order` is release, or acq_rel for a turn that looks at its notes afterwards.
+template <class O>
+EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool outbox, u64 seen, u32 generation, O order) {
   DevActor* slot = slots + number;
   while (true) {
     u64 next = (seen - ((u64)handled << MAIL_COUNT_SHIFT)) & ~mail_flag(MAIL_WAIT);
@@ -237,10 +240,10 @@ EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool 
       finished = FINISHED_LATER;
     } else {
       next = mail_free(generation + 1);
-      finished = FINISHED_ENDED;
+      finished = mail_has(seen, MAIL_KILL) ? FINISHED_KILLED : FINISHED_ENDED;
     }
     // Release: the state, to the next turn.
-    u64 now = compare_exchange(&slot->mail, seen, next, release, gpu);
+    u64 now = compare_exchange(&slot->mail, seen, next, order, gpu);
     if (now == seen) return {finished, mail_has(seen, MAIL_WAIT) ? actor_release(slots, slot) : NONE};
     seen = now;
   }
@@ -251,6 +254,19 @@ constexpr u32 SIGNAL_STOP = 0;
 constexpr u32 SIGNAL_KILL = 1;
 constexpr u32 SIGNAL_PAUSE = 2;
 constexpr u32 SIGNAL_RESUME = 3;
+
+// Makes an actor busy that rests and handles messages. Returns what `actor_send` returns.
+EW_FN u32 actor_rouse(DevActor* slot, u32 generation, u64 seen) {
+  while (true) {
+    const u64 meta = load(actor_meta(slot), relaxed, gpu);
+    if (!actor_lives(seen, meta, generation)) return SENT_GONE;
+    const bool rests = mail_has(seen, MAIL_PAUSED) && !mail_has(seen, MAIL_KILL);
+    if (rests || mail_has(seen, MAIL_BUSY)) return SENT_DELIVERED;
+    u64 now = compare_exchange(&slot->mail, seen, seen | mail_flag(MAIL_BUSY), acq_rel, gpu);
+    if (now == seen) return SENT_ACTIVATE | meta_kind(meta) << 8;
+    seen = now;
+  }
+}
 
 // As `actor_send`: SENT_DELIVERED, SENT_ACTIVATE | kind << 8, SENT_GONE.
 EW_CALL u32 actor_signal(const DevActors* s, u64 to, u32 signal) {
@@ -274,7 +290,12 @@ EW_CALL u32 actor_signal(const DevActors* s, u64 to, u32 signal) {
     }
     if (activates) next |= mail_flag(MAIL_BUSY);
     u64 now = compare_exchange(&slot->mail, seen, next, acq_rel, gpu);
-    if (now == seen) return activates ? SENT_ACTIVATE | meta_kind(meta) << 8 : SENT_DELIVERED;
+    if (now == seen) {
+      if (activates) return SENT_ACTIVATE | meta_kind(meta) << 8;
+      // News that came while it was deactivated.
+      const bool looks = signal == SIGNAL_RESUME && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0;
+      return looks ? actor_rouse(slot, actor_generation(to), next) : SENT_DELIVERED;
+    }
     seen = now;
     meta = load(actor_meta(slot), relaxed, gpu);
   }
@@ -291,7 +312,6 @@ EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   store(&slot->front, 0, relaxed, gpu);
   store(&slot->outbox_first, 0, relaxed, gpu);
   store(&slot->wait_next, 0, relaxed, gpu);
-  store(&slot->failed, 0, relaxed, gpu);
   store(&slot->handled, (u64)0, relaxed, gpu);
   store_pair(&slot->parent, parent, 0, relaxed, gpu);  // and `again`
   store(&slot->mail, mail_free(generation) | mail_flag(MAIL_LIVE), release, gpu);

@@ -72,7 +72,7 @@ EW_FN void actor_handle(Actor& a, u32 at, F handle) {
     if (!a.failed) break;
     if (K::restarts == 0 || !actor_restarts(&a.system, a.number, K::restarts, K::within, K::atomic ? 0 : K::state)) {
       a.stopping = true;
-      store(&a.slot()->failed, 1, relaxed, gpu);
+      a.note_failed();
       break;
     }
     if (left == 0 || a.stopping) break;
@@ -82,17 +82,51 @@ EW_FN void actor_handle(Actor& a, u32 at, F handle) {
   if constexpr (K::retries != 0) a.free(kept);
 }
 
+// How an actor has ended: the numbers of crates/actor/src/ending.rs.
+constexpr u32 ENDING_STOPPED = 0;
+constexpr u32 ENDING_FAILED = 1;
+constexpr u32 ENDING_KILLED = 2;
+
+// What an actor that stops itself has in `again`, which it does not need any more.
+constexpr u64 ENDS_ITSELF = ~0ull;
+
+// The slot of an actor that has ended is free.
+EW_FN void actor_retire(Actor& a) {
+  store(actor_meta(a.slot()), load(actor_meta(a.slot()), relaxed, gpu) + (1ull << 32), relaxed, gpu);
+  if (a.generation < ACTOR_GENERATION_MAX) actor_give(&a.system, ACTOR_SLOTS, a.number, a.number);
+  else add(&a.system.control->retired, 1, relaxed, gpu);
+}
+
+// An actor has ended that is known to the host. If the ring has no room, its turn comes back: nobody else has the slot.
+EW_FN void actor_report_end(Actor& a, u32 ending) {
+  const u32 at = a.write(1u << MESSAGE_WORDS_SHIFT | EVENT_ENDED << EVENT_SHIFT, 0, (u64)ending);
+  if (at == NONE) return;
+  store(&a.cells[at].to, a.id(), relaxed, gpu);
+  const bool done = a.reported(at);
+  a.free(at);
+  a.give_back();
+  if (done) actor_retire(a);
+  else a.turn(fn_of(a.t.task.head), a.number, TURN_REPORTS | ending << 8);
+}
+
 // Runs a turn of the actor in slot `lo`, which is of kind K: a struct with the kind's numbers, which
 // crates/actor/src/program.rs writes.
 template <class K, class F>
 EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
-  Actor a(t, system, base, K::needs, K::atomic, K::restarts != 0);
+  Actor a(t, system, base, K::needs, K::atomic, K::restarts != 0, K::services);
   DevActor* slot = a.slot();
+  if constexpr (K::services) {
+    if (t.hi() & TURN_REPORTS) {
+      a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
+      return actor_report_end(a, t.hi() >> 8);
+    }
+  }
   // The lanes that run turns together: they handle one message each, and then look how many go on.
   const u32 members = __activemask();
   a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
   a.stopping = load(&system.control->closing, relaxed, gpu) != 0;
-  u32 front = 0;
+  u32 front = 0, news = 0;
+  bool full = false;  // the ring of events is
   bool muted = false, had_front = false, had_outbox = false;
   u64 mail;
   if (t.hi() & TURN_FRESH) {
@@ -110,7 +144,10 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       const u64 blocks = a.flush();
       // Written before it may be muted: from then on the actor may run elsewhere.
       store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
-      if (blocks != 0) {
+      if (K::services && blocks == HOST_FULL) {
+        // The turn comes back: no actor is muted for the host, which goes on whatever actors do.
+        full = true;
+      } else if (blocks != 0) {
         const ActorMuting m = actor_mute(&system, a.number, blocks);
         muted = m.muting == MUTING_MUTED;
         a.woke(m.woken);
@@ -123,8 +160,19 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
   }
   const bool ends = mail_has(mail, MAIL_KILL);
-  bool open = !muted && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
+  bool open = !muted && !full && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
   u32 handled = 0;
+  if constexpr (K::services) {
+    if (open && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
+      u32 strange = 0;
+      news = actor_take_news(&system, a.number, a.generation, &strange);
+      a.give_all(strange);
+      if (ends || a.stopping) {
+        a.give_all(news);
+        news = 0;
+      }
+    }
+  }
   if constexpr (K::keep != 0) {
     // The list may be longer only where a turn before this one had no room to drop all.
     u32 waiting = 0;
@@ -132,21 +180,33 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     for (; waiting > K::keep && a.room >= a.needs; waiting--, handled++) {
       const u32 at = front - 1;
       front = load(&a.cells[at].next, relaxed, gpu);
-      a.dead_letter(at, DEAD_DROPPED);
+      a.dead_letter(at, DEAD_DROPPED, a.id());
     }
     open = open && waiting <= K::keep;
   }
   const u32 last = K::keep == 0 ? ACTOR_BATCH : handled + ACTOR_BATCH;
+  u32 done = handled;  // with news
   while (true) {
-    const bool more = open && front != 0 && handled < last && a.room >= a.needs &&
-                      (handled == 0 || a.outbox_first == 0);
+    const bool more = open && (front | news) != 0 && done < last && a.room >= a.needs &&
+                      (done == 0 || a.outbox_first == 0);
     const u32 going = __ballot_sync(members, more);
     // The few with long mailboxes go on in another turn, together with others.
-    if (going == 0 || (__any_sync(members, handled != 0) && 2 * __popc(going) < __popc(members))) break;
+    if (going == 0 || (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members))) break;
     if (!more) continue;
-    const u32 at = front - 1;
-    front = a.read(at);
-    handled++;
+    const bool is_news = K::services && news != 0;
+    const u32 at = (is_news ? news : front) - 1;
+    const u32 next = a.read(at);
+    if (is_news) {
+      news = next;
+    } else {
+      front = next;
+      handled++;
+    }
+    done++;
+    if (is_news && (ends || a.stopping)) {
+      a.free(at);
+      continue;
+    }
     u32 dead = at, reason = DEAD_ENDED;
     if (!ends && !a.stopping) {
       a.sends = K::sends;
@@ -162,27 +222,50 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       }
       dead = a.asked;
       reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
-      if (a.failed && dead == NONE) a.count_dead(DEAD_FAILED);
+      if (a.failed && dead == NONE) {
+        a.count_dead(DEAD_FAILED);
+        if constexpr (K::services) a.show(a.id(), DEAD_FAILED, a.message.head, a.message.from_bits, a.message.words);
+      }
     }
-    if (dead != NONE) a.dead_letter(dead, reason);
+    if (dead != NONE) a.dead_letter(dead, reason, a.id());
   }
   if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
+  if (K::services && news != 0) {
+    if (a.stopping) a.give_all(news);
+    else actor_return_news(&system, a.number, news);
+  }
   a.give_back();
   if (muted) return;
   if (had_front || front != 0) store(&slot->front, front, relaxed, gpu);
   if (had_outbox || a.outbox_first != 0) store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
   if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
   else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
-  const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation);
-  a.woke(f.woken);
-  if (f.finished == FINISHED_AGAIN) a.again();
+  if constexpr (K::services) {
+    if (a.stopping) store(&slot->again, ENDS_ITSELF, relaxed, gpu);
+    const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, acq_rel);
+    a.woke(f.woken);
+    if (f.finished == FINISHED_AGAIN) a.again();
+    if (f.finished == FINISHED_IDLE && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
+      const u32 roused = actor_rouse(slot, a.generation, load(&slot->mail, acquire, gpu));
+      if ((roused & 0xff) == SENT_ACTIVATE) a.again();
+    }
+    if (f.finished >= FINISHED_ENDED) {
+      const u32 notes = exchange(&slot->notes, 0u, acquire, gpu);
+      a.give_all(notes >> NOTE_BITS);
+      u32 ending = ENDING_STOPPED;
+      if ((notes & NOTE_FAILED) != 0) ending = ENDING_FAILED;
+      else if (f.finished == FINISHED_KILLED && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
+      if ((notes & NOTE_KNOWN) != 0) actor_report_end(a, ending);
+      else actor_retire(a);
+    }
+  } else {
+    const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
+    a.woke(f.woken);
+    if (f.finished == FINISHED_AGAIN) a.again();
+    if (f.finished >= FINISHED_ENDED) actor_retire(a);
+  }
   // `needs` sees to it that there is room.
   if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
-  if (f.finished == FINISHED_ENDED) {
-    store(actor_meta(slot), load(actor_meta(slot), relaxed, gpu) + (1ull << 32), relaxed, gpu);
-    if (a.generation < ACTOR_GENERATION_MAX) actor_give(&system, ACTOR_SLOTS, a.number, a.number);
-    else add(&system.control->retired, 1, relaxed, gpu);
-  }
 }
 
 }  // namespace ew
