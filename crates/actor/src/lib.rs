@@ -30,6 +30,8 @@ mod context;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+mod events;
+#[cfg(not(loom))]
 mod failures;
 #[cfg(not(loom))]
 mod message;

@@ -13,20 +13,32 @@ pub(crate) struct Post {
     engine: Engine,
     instance: Arc<Instance>,
     port: Arc<Mutex<Port>>,
+    /// On a GPU: the function that wakes the thread that does what is to be done.
+    wakes: Option<u32>,
 }
 
 impl Post {
-    pub(crate) fn new(engine: &Engine, instance: &Arc<Instance>, port: &Arc<Mutex<Port>>) -> Self {
+    pub(crate) fn new(
+        engine: &Engine,
+        instance: &Arc<Instance>,
+        port: &Arc<Mutex<Port>>,
+        wakes: Option<u32>,
+    ) -> Self {
         Self {
             engine: engine.clone(),
             instance: instance.clone(),
             port: port.clone(),
+            wakes,
         }
     }
     /// Does what is to be done to actors. The group of turns is open meanwhile, since the port is held.
     pub(crate) fn carry(&self, side: &Side) -> Result<(), Error> {
         if !side.has_ops() {
             return Ok(());
+        }
+        if let Some(function) = self.wakes {
+            let task = self.instance.task(function);
+            return self.engine.submit(task)?.wait().map(drop);
         }
         let _port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
         let task = self.instance.task(0).args(0, COURIER);

@@ -271,7 +271,7 @@ impl Kind {
         match serves {
             false => self.needs_here() - 1,
             // The bell of events: of each deadline, of a tick, of a dead letter, and of the actor's end.
-            true => self.needs_here() + self.sends + 2,
+            true => self.needs_here() + self.sends * (self.retries + 1) + 2,
         }
     }
     /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
@@ -354,7 +354,7 @@ pub(crate) enum Builtin {
 
 /// A function's name, its shape and its twin.
 type BuiltinRow = (&'static str, fn(&mut dyn everwarp_runtime::TaskCx), u16);
-const BUILTINS: [BuiltinRow; 13] = [
+static BUILTINS: [BuiltinRow; 13] = [
     ("host_tell", builtin::tell, builtin::STEP as u16 + 1),
     ("host_ask", builtin::ask, 3),
     ("host_value", builtin::value, 0),
@@ -435,6 +435,13 @@ impl ActorProgram {
     pub(crate) fn serves(&self) -> bool {
         self.kinds.iter().any(|kind| kind.services)
     }
+    /// The functions after those of the kinds: the last ones are for programs that use services.
+    fn builtins(&self) -> &'static [BuiltinRow] {
+        match self.serves() {
+            true => &BUILTINS,
+            false => &BUILTINS[..Builtin::Events as usize],
+        }
+    }
     pub(crate) fn sides(&self) -> &Arc<Sides> {
         self.sides.get_or_init(Arc::default)
     }
@@ -482,7 +489,7 @@ impl ActorProgram {
             let serves = self.serves();
             turn_function(kind, serves, self.failures().clone(), self.sides().clone())
         });
-        let builtins = BUILTINS.iter().map(|&(name, twin, room)| {
+        let builtins = self.builtins().iter().map(|&(name, twin, room)| {
             let function = Function::lane(name, twin);
             if room == 0 {
                 function
@@ -524,7 +531,7 @@ impl ActorProgram {
                  {program}_{name}(a, a.template state<{state}>(), m, *(const {params}*)a.system.user);\n  }});\n}}",
             )?;
         }
-        for (name, _, _) in BUILTINS {
+        for (name, _, _) in self.builtins() {
             writeln!(
                 out,
                 "__device__ __forceinline__ void {program}_{name}(ew::Lane& t, const DevActors& s) {{ \
@@ -536,7 +543,8 @@ impl ActorProgram {
     /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
     fn write_refusals(&self, out: &mut String) -> fmt::Result {
         let turns = self.kinds.iter().map(|kind| format!("{}_turn", kind.name));
-        let builtins = BUILTINS.iter().map(|(name, _, _)| (*name).to_owned());
+        let builtins = self.builtins().iter();
+        let builtins = builtins.map(|(name, _, _)| (*name).to_owned());
         for name in turns.chain(builtins) {
             let program = &self.name;
             writeln!(

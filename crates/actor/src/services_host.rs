@@ -1,6 +1,9 @@
 //! The same as in `services.rs`, for the host.
 
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
+
+use everwarp_contract::DevActorControl;
 
 use crate::context::table;
 use crate::error::ActorError;
@@ -8,23 +11,40 @@ use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
 use crate::notes::{KNOWN, SUPERVISED};
 use crate::side::{DeadLetters, GroupId, GroupStats, Member, Monitor, Supervision, TimerId};
-use crate::system::{ActorSystem, Local};
+use crate::system::{ActorSystem, Local, Port};
 
 impl ActorSystem {
     fn local(&self, what: &'static str) -> Result<&Local, ActorError> {
-        self.local.as_ref().ok_or(ActorError::CpuOnly { what })
+        let program = || self.program.clone();
+        self.local.as_ref().ok_or_else(|| ActorError::NoServices {
+            what,
+            program: program(),
+        })
+    }
+    /// What only the CPU engine has.
+    fn on_cpu(&self, what: &'static str) -> Result<&Local, ActorError> {
+        let local = self.local.as_ref();
+        let local = local.filter(|local| local.pump.is_none());
+        local.ok_or(ActorError::CpuOnly { what })
+    }
+    /// The port, which `knows` needs on a GPU.
+    fn gate(&self, local: &Local) -> Option<MutexGuard<'_, Port>> {
+        local.pump.as_ref().map(|_| self.port())
     }
     /// Makes the end of an actor known.
     pub(crate) fn knows(local: &Local, actor: ActorId, notes: u32) -> bool {
-        // The tables live as long as the system, whose `Local` this is.
-        table(&local.tables).note_for(actor, notes)
+        match &local.pump {
+            Some(pump) => pump.reach().note(actor, notes),
+            // The tables live as long as the system, whose `Local` this is.
+            None => table(&local.tables).note_for(actor, notes),
+        }
     }
 
     /// Subscribes to dead letters. Up to `most` wait for the subscriber; those that come when it is full are lost, and
     /// counted.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     ///
     /// # Panics
     /// `most` is 0.
@@ -34,23 +54,29 @@ impl ActorSystem {
             "a subscription has room for one dead letter at least"
         );
         let local = self.local("subscriptions to dead letters")?;
+        if local.pump.is_some() {
+            let letters = std::mem::offset_of!(DevActorControl, letters);
+            self.control.write_at(letters / 8, &[1])?;
+        }
         Ok(local.side.dead_letters.add(most))
     }
     /// Monitors an actor. A restart is no end.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn monitor(&self, actor: ActorId) -> Result<Monitor, ActorError> {
         let local = self.local("monitors")?;
+        let _port = self.gate(local);
         let know = |id| Self::knows(local, id, KNOWN);
         Ok(local.side.monitor_from_host(actor, know))
     }
     /// Links two actors: when one of them fails or is killed, the other one is killed.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`]; [`ActorError::Gone`] if one of them does not live.
+    /// [`ActorError::NoServices`]; [`ActorError::Gone`] if one of them does not live.
     pub fn link(&self, one: ActorId, other: ActorId) -> Result<(), ActorError> {
         let local = self.local("links")?;
+        let _port = self.gate(local);
         for actor in [one, other] {
             if !Self::knows(local, actor, KNOWN) {
                 return Err(ActorError::Gone { actor });
@@ -65,7 +91,7 @@ impl ActorSystem {
     /// Ends a link.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn unlink(&self, one: ActorId, other: ActorId) -> Result<(), ActorError> {
         self.local("links")?.side.unlink(one, other);
         Ok(())
@@ -74,9 +100,10 @@ impl ActorSystem {
     /// Gives an actor a name, which it keeps until it ends.
     ///
     /// # Errors
-    /// [`ActorError::NameTaken`], [`ActorError::Gone`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::NameTaken`], [`ActorError::Gone`] or [`ActorError::NoServices`].
     pub fn register(&self, name: &str, actor: ActorId) -> Result<(), ActorError> {
         let local = self.local("names")?;
+        let _port = self.gate(local);
         let know = |id| Self::knows(local, id, KNOWN);
         let registered = local.side.register(name, actor, know);
         registered.map_err(|why| ActorError::not_named(why, name, actor))
@@ -84,21 +111,21 @@ impl ActorSystem {
     /// Takes a name away. Returns the actor that had it; none if there was none.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn unregister(&self, name: &str) -> Result<ActorId, ActorError> {
         Ok(self.local("names")?.side.unregister(name))
     }
     /// The actor with a name; none if there is none.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn lookup(&self, name: &str) -> Result<ActorId, ActorError> {
         Ok(self.local("names")?.side.lookup(name))
     }
     /// The actor of a kind with a key. The first use of the key launches it, and so does the first after it has ended.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch), or [`ActorError::CpuOnly`].
+    /// As [`launch`](Self::launch), or [`ActorError::NoServices`].
     pub fn at(&self, kind: u32, key: u64) -> Result<ActorId, ActorError> {
         let local = self.local("keys")?;
         if let Some(actor) = local.side.known_at(kind, key) {
@@ -107,7 +134,9 @@ impl ActorSystem {
         // It is launched before the lock is taken, which turns need. Of two, one is not used.
         let launched = self.launch(kind)?;
         let know = |id| Self::knows(local, id, KNOWN);
+        let port = self.gate(local);
         let actor = local.side.at(kind, key, || launched, know);
+        drop(port);
         if actor != launched {
             self.kill(&[launched])?;
         }
@@ -140,7 +169,7 @@ impl ActorSystem {
     /// Sends an actor a message after a time, never before. It overtakes messages in the mailbox.
     ///
     /// # Errors
-    /// [`ActorError::Gone`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::Gone`] or [`ActorError::NoServices`].
     ///
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
@@ -157,7 +186,7 @@ impl ActorSystem {
     /// message that would come while the last one is not handled yet is left out.
     ///
     /// # Errors
-    /// [`ActorError::Gone`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::Gone`] or [`ActorError::NoServices`].
     ///
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
@@ -179,6 +208,7 @@ impl ActorSystem {
         words: &[u64],
     ) -> Result<TimerId, ActorError> {
         let local = self.local("timers")?;
+        let _port = self.gate(local);
         let message = Message::new(ActorId::NONE, tag, words, MAX_ASK_WORDS);
         let know = |id| Self::knows(local, id, KNOWN);
         match local.side.timer(to, time, repeats, message, know) {
@@ -189,7 +219,7 @@ impl ActorSystem {
     /// Cancels a timer. Returns whether a message was still to come; it does not come any more.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn cancel(&self, timer: TimerId) -> Result<bool, ActorError> {
         Ok(self.local("timers")?.side.cancel(timer))
     }
@@ -204,7 +234,7 @@ impl ActorSystem {
         supervision: Supervision,
         members: &[Member],
     ) -> Result<GroupId, ActorError> {
-        let local = self.local("supervised groups")?;
+        let local = self.on_cpu("supervised groups")?;
         let know = |id| Self::knows(local, id, KNOWN | SUPERVISED);
         let group = local.side.supervise(supervision, members, know);
         group.map_err(ActorError::not_supervised)
@@ -214,7 +244,7 @@ impl ActorSystem {
     /// # Errors
     /// [`ActorError::NoGroup`] or [`ActorError::CpuOnly`].
     pub fn group(&self, group: GroupId) -> Result<GroupStats, ActorError> {
-        let stats = self.local("supervised groups")?.side.group(group);
+        let stats = self.on_cpu("supervised groups")?.side.group(group);
         stats.ok_or(ActorError::NoGroup { group })
     }
     /// Ends a group: its members are killed, the last one first, and are not restarted.
@@ -222,7 +252,7 @@ impl ActorSystem {
     /// # Errors
     /// [`ActorError::NoGroup`], [`ActorError::CpuOnly`], or the engine failed.
     pub fn end_group(&self, group: GroupId) -> Result<(), ActorError> {
-        let local = self.local("supervised groups")?;
+        let local = self.on_cpu("supervised groups")?;
         if !local.side.end_group(group) {
             return Err(ActorError::NoGroup { group });
         }

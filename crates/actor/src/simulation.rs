@@ -263,7 +263,7 @@ impl Simulation {
             kinds: kinds.len() as u32,
             bounds: DevPtr::new(at[6]),
             side: number,
-            reserved: 0,
+            events: DevPtr::new(0),
         };
         let simulation = Self {
             program: program.program(),

@@ -311,7 +311,9 @@ fn publish(
 
 impl ActorSystem {
     fn local_for(&self, what: &'static str) -> Result<&Local, ActorError> {
-        self.local.as_ref().ok_or(ActorError::CpuOnly { what })
+        let local = self.local.as_ref();
+        let local = local.filter(|local| local.pump.is_none());
+        local.ok_or(ActorError::CpuOnly { what })
     }
     /// Launches an actor of the host: `handler` handles its messages, one at a time, in a thread of the engine. `kind` is a
     /// [`Kind::host`](crate::Kind::host). The handler should not block, since the engine's threads run all actors.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
-    ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS, MAIL_CELL_BITS,
-    TELL_DELIVERED, TELL_FULL,
+    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS,
+    MAIL_CELL_BITS, TELL_DELIVERED, TELL_FULL,
 };
 use everwarp_contract::{
     DevActor, DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout,
@@ -17,6 +17,7 @@ use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pen
 
 use crate::asked::Records;
 use crate::error::{ActorError, LongMailbox};
+use crate::events::{Pump, Reach};
 use crate::failures::{Failure, FailureLog};
 use crate::id::ActorId;
 use crate::mail::Mail;
@@ -148,12 +149,12 @@ pub struct ActorSystem {
     failures: Arc<FailureLog>,
     /// On the CPU engine: what is kept apart from the slots, and the tables.
     pub(crate) local: Option<Local>,
-    program: String,
+    pub(crate) program: String,
     state_bytes: u32,
     slots: Arc<Buffer<u64>>,
     states: Arc<Buffer<u64>>,
-    control: Arc<Buffer<u64>>,
-    pub(crate) tells: Buffer<u64>,
+    pub(crate) control: Arc<Buffer<u64>>,
+    pub(crate) tells: Arc<Buffer<u64>>,
     pub(crate) replies: Arc<Buffer<u64>>,
     pub(crate) records: Arc<Mutex<Records>>,
     ids: Arc<Buffer<u64>>,
@@ -173,6 +174,8 @@ pub(crate) struct Local {
     /// Its number among them.
     number: u64,
     pub(crate) tables: DevActors,
+    /// On a GPU.
+    pub(crate) pump: Option<Pump>,
 }
 
 /// Messages of the host that one task of the CPU engine delivers at least, if there are as many.
@@ -251,7 +254,7 @@ impl ActorSystem {
         let states = Arc::new(engine.buffer(states_of_slot * actors * state_bytes as usize / 8)?);
         let shards = engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?;
         let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
-        let tells = engine.buffer(config.host_messages as usize * RECORD)?;
+        let tells = Arc::new(engine.buffer(config.host_messages as usize * RECORD)?);
         let replies = Arc::new(engine.buffer(config.asks as usize * RECORD)?);
         let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
         let user = engine.buffer_from(&words(params))?;
@@ -259,8 +262,13 @@ impl ActorSystem {
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
         let bounds = engine.buffer_from(&bounds)?;
         let at = |buffer: &Buffer<u64>| buffer.ptr().address();
-        let local = (engine.kind() == EngineKind::Cpu)
-            .then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
+        let on_cpu = engine.kind() == EngineKind::Cpu;
+        let local =
+            (on_cpu || program.serves()).then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
+        let ring = match on_cpu || !program.serves() {
+            true => None,
+            false => Some(engine.buffer(ACTOR_EVENTS as usize * RECORD)?),
+        };
         let number = local.as_ref().map_or(0, |side| program.sides().add(side));
         let tables = DevActors {
             slots: DevPtr::new(at(&slots)),
@@ -278,7 +286,7 @@ impl ActorSystem {
             kinds: kinds.len() as u32,
             bounds: DevPtr::new(bounds.ptr().address()),
             side: number,
-            reserved: 0,
+            events: DevPtr::new(ring.as_ref().map_or(0, at)),
         };
         // SAFETY: all buffers are kept with the instance; the caller vouches for the program's own parameters.
         let instance = unsafe { engine.instance(program.program(), &tables) };
@@ -288,15 +296,29 @@ impl ActorSystem {
             asked: 0,
         }));
         let local = local.map(|side| {
-            let post = Post::new(engine, &instance, &port);
+            let wakes = ring
+                .as_ref()
+                .map(|_| kinds.len() as u32 + Builtin::Ring as u32);
+            let post = Post::new(engine, &instance, &port, wakes);
             post.start_with(&side);
             let sides = program.sides().clone();
+            let pump = ring.map(|ring| {
+                let reach = Reach {
+                    engine: engine.clone(),
+                    instance: instance.clone(),
+                    builtins: kinds.len() as u32,
+                    tells: tells.clone(),
+                    ids: ids.clone(),
+                };
+                Pump::start(reach, ring, side.clone(), port.clone())
+            });
             Local {
                 side,
                 post,
                 sides,
                 number,
                 tables,
+                pump,
             }
         });
         let parts = SystemParts {
@@ -862,6 +884,9 @@ impl Drop for ActorSystem {
         }
         // An engine that has ended or is lost has nothing left to end.
         let _ = self.close();
+        if let Some(pump) = self.local.as_ref().and_then(|local| local.pump.as_ref()) {
+            pump.stop();
+        }
         self.failures.forget(self.control.ptr().address());
     }
 }

@@ -65,6 +65,8 @@ crate::dev_consts! {
     pub const MESSAGE_MISSED = 1 << 23;
     /// `DevMessage::head` in a cell: it overtakes the mailbox, and is not counted there. GPUs only.
     pub const MESSAGE_NEWS = 1 << 24;
+    /// The same: a periodic timer sent it, and waits until it is handled.
+    pub const MESSAGE_TICK = 1 << 25;
     /// `DevMessage::head` of an event, which is a message to the host: first bit of its number (8). GPUs only.
     pub const EVENT_SHIFT = 24;
     /// An actor (`to`) has ended; word 0 says how.
@@ -87,6 +89,8 @@ crate::dev_consts! {
     pub const EVENT_LINK = 9;
     /// Ends a link.
     pub const EVENT_UNLINK = 10;
+    /// An actor is about to handle the message of a periodic timer, whose last word this is: the next one may come.
+    pub const EVENT_TICK = 11;
     /// A dead letter to `to`; its reason is added.
     pub const EVENT_LETTER = 16;
     /// Events that wait for the host at most; a power of two.

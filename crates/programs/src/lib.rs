@@ -8,6 +8,7 @@
 
 pub mod actor_faults;
 pub mod actor_probe;
+pub mod actor_services;
 pub mod asks;
 pub mod bank;
 pub mod bfs;

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::image::source;
-use everwarp_contract::actor::MAIL_COUNT_MAX;
+use everwarp_contract::actor::{ACTOR_EVENTS, MAIL_COUNT_MAX};
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::PROBE;
+use everwarp_programs::actor_services::SERVICES;
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -28,15 +29,25 @@ type HostCase = fn(&Path) -> Result<(), Failed>;
 /// The scenarios of the programs.
 const PROBE_CPP: &str = include_str!("actors_on_host/actor_probe.cpp");
 const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
+const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
 
 const ALL: &[(&str, HostCase)] = cases![
     random_schedules_lose_no_message_and_no_slot,
     random_schedules_restart_and_undo_what_fails,
+    random_schedules_lose_neither_events_nor_news,
     lanes_that_are_threads_have_no_data_race,
     uninitialized_list_of_free_cells_is_noticed,
     undone_handler_whose_state_stays_is_noticed,
     undone_reply_whose_words_stay_is_noticed,
     restart_that_keeps_the_state_is_noticed,
+    full_ring_that_drops_events_is_noticed,
+    task_that_takes_another_bell_is_noticed,
+    event_that_overtakes_the_outbox_is_noticed,
+    end_that_is_not_reported_is_noticed,
+    turn_that_goes_idle_with_news_is_noticed,
+    activated_actor_that_does_not_look_at_its_news_is_noticed,
+    news_for_the_slots_last_actor_are_noticed,
+    news_that_come_back_in_another_order_are_noticed,
 ];
 
 fn main() {
@@ -60,6 +71,15 @@ fn random_schedules_restart_and_undo_what_fails(folder: &Path) -> Result<(), Fai
     run(&compile(folder, &["-O1"])?, 1, 400)
 }
 
+fn random_schedules_lose_neither_events_nor_news(folder: &Path) -> Result<(), Failed> {
+    for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
+        let folder = folder.join(name);
+        write_services(&folder, places)?;
+        run(&compile(&folder, &["-O1"])?, 1, 400)?;
+    }
+    Ok(())
+}
+
 fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed> {
     // A fence that orders an ask's end before its count, which ThreadSanitizer does not know.
     let flags = ["-O1", "-DTHREADS", "-fsanitize=thread", "-Wno-tsan"];
@@ -71,7 +91,9 @@ fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed>
         write_sources(&folder, program, scenarios)?;
         run(&compile(&folder, &flags)?, 1, 60)?;
     }
-    Ok(())
+    let folder = folder.join("services");
+    write_services(&folder, 8)?;
+    run(&compile(&folder, &flags)?, 1, 60)
 }
 
 /// The scenarios notice the defect that made actors wrong on GPUs at first.
@@ -97,6 +119,72 @@ fn restart_that_keeps_the_state_is_noticed(folder: &Path) -> Result<(), Failed> 
     write_sources(folder, &FAULTS, FAULTS_CPP)?;
     let right = "K::atomic ? 0 : K::state";
     is_noticed(folder, "turn.cuh", right, "0", 40)
+}
+
+fn full_ring_that_drops_events_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (group == REPORT_FULL) return false;";
+    let wrong = "if (group == REPORT_FULL) return true;";
+    is_noticed_of_services(folder, "actor.cuh", right, wrong)
+}
+
+/// The first scenarios found this one.
+fn task_that_takes_another_bell_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let own = "(u64)group + 1";
+    let right = format!("compare_exchange(&c->bell, {own}, (u64)0, acq_rel, gpu) == {own}");
+    let wrong = "exchange(&c->bell, (u64)0, acq_rel, gpu) != 0";
+    is_noticed_of_services(folder, "host.cuh", &right, wrong)
+}
+
+fn event_that_overtakes_the_outbox_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (outbox_first != 0 || !reported(at)) keep(to, at);";
+    let wrong = "if (!reported(at)) keep(to, at);";
+    is_noticed_of_services(folder, "actor.cuh", right, wrong)
+}
+
+fn end_that_is_not_reported_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "else a.turn(fn_of(a.t.task.head), a.number, TURN_REPORTS | ending << 8);";
+    is_noticed_of_services(folder, "turn.cuh", right, "else actor_retire(a);")
+}
+
+fn turn_that_goes_idle_with_news_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (f.finished == FINISHED_IDLE && (load";
+    is_noticed_of_services(folder, "turn.cuh", right, "if (false && (load")
+}
+
+fn activated_actor_that_does_not_look_at_its_news_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "const bool looks = signal == SIGNAL_RESUME";
+    is_noticed_of_services(folder, "mailbox.cuh", right, "const bool looks = false")
+}
+
+fn news_for_the_slots_last_actor_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "const bool own = load(&s->cells[at - 1].to, relaxed, gpu) == actor_id(number, generation);";
+    is_noticed_of_services(folder, "news.cuh", right, "const bool own = true;")
+}
+
+fn news_that_come_back_in_another_order_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "u32 list = actor_turn_round(s->cells, news);";
+    is_noticed_of_services(folder, "news.cuh", right, "u32 list = news;")
+}
+
+fn is_noticed_of_services(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    write_services(folder, 8)?;
+    is_noticed(folder, header, right, wrong, 400)
+}
+
+/// The sources of `actor_services`, with a ring of this many places.
+fn write_services(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &SERVICES, SERVICES_CPP)?;
+    let contract = folder.join("everwarp/contract.cuh");
+    let text = std::fs::read_to_string(&contract)?;
+    let right = format!("ACTOR_EVENTS = {ACTOR_EVENTS:#x}u");
+    assert!(text.contains(&right), "`{right}` has another form now");
+    let wanted = format!("ACTOR_EVENTS = {places:#x}u");
+    Ok(std::fs::write(&contract, text.replace(&right, &wanted))?)
 }
 
 /// Replaces a part of a header that the sources have; the scenarios must not pass.

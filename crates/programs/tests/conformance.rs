@@ -5,6 +5,8 @@
 
 #[path = "conformance/actor_faults.rs"]
 mod actor_faults;
+#[path = "conformance/actor_services.rs"]
+mod actor_services;
 #[path = "conformance/actors.rs"]
 mod actors;
 #[path = "conformance/epochs.rs"]
@@ -58,6 +60,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         programs::ALL,
         actors::ALL,
         actor_faults::ALL,
+        actor_services::ALL,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,
@@ -127,7 +130,12 @@ const VALIDATED: [&str; 5] = [
 /// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors do not run on wgpu.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actors::ALL, actor_faults::ALL, heap::ALL];
+    let not_wgpu = [
+        actors::ALL,
+        actor_faults::ALL,
+        actor_services::ALL,
+        heap::ALL,
+    ];
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),

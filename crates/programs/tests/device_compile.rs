@@ -8,8 +8,8 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_probe, benchmarks, fib, file_probe, heap_probe, probe, standard,
-    words,
+    REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, fib, file_probe, heap_probe,
+    probe, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -107,6 +107,8 @@ fn programs_that_allocate_compile(nvrtc: &Nvrtc) {
 
 fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     let image = Image::of(vec![actor_probe::PROBE.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    let image = Image::of(vec![actor_services::SERVICES.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
     // For sm_80, ptxas spills three registers of the program that has all kinds that fail.
     let image = Image::of(vec![actor_faults::FAULTS.program()]);

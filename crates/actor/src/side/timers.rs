@@ -109,7 +109,40 @@ impl Timers {
     }
 }
 
+impl Timers {
+    /// The message of a timer that is about to be sent to a GPU, and whether it is periodic: then the timer waits for
+    /// [`Side::ticked`].
+    fn send(&mut self, number: u64) -> Option<(Message, bool)> {
+        let (_, timer) = self.all.get(&number)?;
+        let Timer::Tell { message, every, .. } = timer else {
+            return None;
+        };
+        let (mut message, periodic) = (*message, every.is_some());
+        message.words[MAX_ASK_WORDS] = number;
+        if !periodic {
+            self.remove(number);
+        }
+        Some((message, periodic))
+    }
+}
+
 impl Side {
+    /// The oldest news of an actor on a GPU, which are sent there, and whether they are a periodic timer's.
+    pub(crate) fn send_news(&self, actor: ActorId) -> Option<(Message, bool)> {
+        let mut state = self.state();
+        match state.records.get_mut(&actor)?.news.pop_front()? {
+            News::Message(message) => Some((message, false)),
+            News::Timer(number) => state.timers.send(number),
+            // Groups are on the CPU engine only.
+            News::Reset => None,
+        }
+    }
+    /// A GPU handles the message of a periodic timer.
+    pub(crate) fn ticked(&self, timer: TimerId) {
+        if let Some((_, Timer::Tell { waits, .. })) = self.state().timers.all.get_mut(&timer.0) {
+            *waits = false;
+        }
+    }
     fn add(&self, due: u64, timer: Timer) -> u64 {
         self.start_clock();
         let mut state = self.state();

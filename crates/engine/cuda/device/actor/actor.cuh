@@ -89,21 +89,9 @@ struct ActorTask {
     u32 number = NONE;
     if (load(&system.control->closing, relaxed, gpu) != 0) return 0;
     number = actor_take(&system, ACTOR_SLOTS);
-    if (number != NONE) {
-      // News that came when the slot's last actor had ended; it is not the caller's, if another one comes now.
-      if (load(&slots[number].notes, relaxed, gpu) != 0) give_all(exchange(&slots[number].notes, 0, acquire, gpu) >> NOTE_BITS);
-      return actor_launch(&system, number, kind, parent);
-    }
+    if (number != NONE) return actor_launch(&system, number, kind, parent);
     add(&system.control->launch_refusals, 1, relaxed, gpu);
     return 0;
-  }
-  // Gives the cells of a list back.
-  __device__ __forceinline__ void give_all(u32 list) {
-    while (list != 0) {
-      const u32 at = list - 1;
-      list = load(&cells[at].next, relaxed, gpu);
-      actor_give(&system, ACTOR_CELLS, at, at);
-    }
   }
 };
 
@@ -260,14 +248,25 @@ struct Actor : ActorTask {
 
   // What turns are made of; see crates/actor/src/turn.rs.
 
-  __device__ __forceinline__ void note_failed() { fetch_or(&slot()->notes, NOTE_FAILED, relaxed, gpu); }
+  __device__ __forceinline__ void note_failed() {
+    // Without services there are no other notes.
+    if (serves) fetch_or(&slot()->notes, NOTE_FAILED, relaxed, gpu);
+    else store(&slot()->notes, NOTE_FAILED, relaxed, gpu);
+  }
   // An event of this actor, with `words` of its content counted in its head.
   template <class... W>
   __device__ __forceinline__ void event(u32 what, u32 words, u32 tag, W... content) {
     const u32 at = write(tag | words << MESSAGE_WORDS_SHIFT | what << EVENT_SHIFT, id(), content...);
     if (at == NONE) return;
+    // So the host learns when the actor ends that it keeps something about.
+    fetch_or(&slot()->notes, NOTE_KNOWN, relaxed, gpu);
     if (holds) hold(0, at);
     else report(0, at);
+  }
+  // The message of a periodic timer is about to be handled.
+  __device__ __forceinline__ void tick() {
+    const u32 at = write(1u << MESSAGE_WORDS_SHIFT | EVENT_TICK << EVENT_SHIFT, id(), message.words[MESSAGE_WORDS - 1]);
+    if (at != NONE) report(0, at);
   }
   // Events follow what this actor has sent before.
   __device__ __forceinline__ void report(u64 to, u32 at) {
@@ -286,17 +285,20 @@ struct Actor : ActorTask {
     return true;
   }
   __device__ __forceinline__ static bool is_event(u32 head) { return head >> EVENT_SHIFT != 0; }
-  // A dead letter becomes an event, too, if anyone wants to see it.
-  __device__ __forceinline__ void show(u64 to, u32 reason, u32 head, u64 from, const u64* words) {
+  // A dead letter becomes an event, too, if anyone wants to see it: that in a cell, or the message that is being handled.
+  __device__ __forceinline__ void show_message(u32 reason) {
     if (load(&system.control->letters, relaxed, gpu) == 0) return;
-    const u32 kept = (head & ((1u << EVENT_SHIFT) - 1)) | (EVENT_LETTER + reason) << EVENT_SHIFT;
-    const u32 at = write(kept, from, words[0], words[1], words[2], words[3], words[4]);
-    if (at != NONE) report(to, at);
+    const Message& m = message;
+    const u32 head = (m.head & ((1u << EVENT_SHIFT) - 1)) | (EVENT_LETTER + reason) << EVENT_SHIFT;
+    const u32 at = write(head, m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]);
+    if (at != NONE) report(id(), at);
   }
-  __device__ __forceinline__ void show_cell(u64 to, u32 reason, u32 at) {
-    u64 words[MESSAGE_WORDS];
-    for (u32 i = 0; i < MESSAGE_WORDS; i++) words[i] = load(&cells[at].words[i], relaxed, gpu);
-    show(to, reason, load(&cells[at].head, relaxed, gpu), load(&cells[at].from, relaxed, gpu), words);
+  __device__ __forceinline__ void show_cell(u64 to, u32 reason, u32 letter) {
+    if (load(&system.control->letters, relaxed, gpu) == 0) return;
+    const u32 at = cell();
+    if (at == NONE) return;
+    actor_copy_letter(cells, letter, at, reason);
+    report(to, at);
   }
 
   __device__ __forceinline__ bool spend() {

@@ -42,7 +42,7 @@ EW_FN u32* actor_link(const DevActors* s, u32 pool, u32 number) {
 EW_FN u32 actor_own_shard() { return blockIdx.x * BLOCK_THREADS + threadIdx.x; }
 
 // Gives back a list of numbers from `first` to `last`, whose links are set.
-EW_CALL void actor_give(const DevActors* s, u32 pool, u32 first, u32 last) {
+EW_FN void actor_put(const DevActors* s, u32 pool, u32 first, u32 last) {
   u64* head = actor_shard(s, pool, actor_own_shard());
   u32* link = actor_link(s, pool, last);
   u64 seen = load(head, relaxed, gpu);
@@ -54,6 +54,8 @@ EW_CALL void actor_give(const DevActors* s, u32 pool, u32 first, u32 last) {
     seen = now;
   }
 }
+
+EW_CALL void actor_give(const DevActors* s, u32 pool, u32 first, u32 last) { actor_put(s, pool, first, last); }
 
 EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
   u64* head = actor_shard(s, pool, shard);
@@ -306,6 +308,13 @@ EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   u64* state = (u64*)(s->states + (u64)number * s->state_bytes);
   for (u32 i = 0; i < s->state_bytes / 8; i += 2) store_pair(state + i, 0, 0, relaxed, gpu);
   DevActor* slot = s->slots + number;
+  // News that came when the slot's last actor had ended.
+  if (load(&slot->notes, relaxed, gpu) != 0) {
+    const u32 list = exchange(&slot->notes, 0u, acquire, gpu) >> NOTE_BITS;
+    u32 last = list - 1;
+    for (u32 at = list; at != 0; at = load(&s->cells[last].next, relaxed, gpu)) last = at - 1;
+    if (list != 0) actor_put(s, ACTOR_CELLS, list - 1, last);
+  }
   const u32 generation = max(meta_generation(load(actor_meta(slot), relaxed, gpu)), 1u);
   store(actor_meta(slot), (u64)generation << 32 | (u32)s->bounds[kind] << 16 | kind, relaxed, gpu);
   // A sender may still be linking itself to the slot's last actor, so the list of waiters stays: that sender takes it.

@@ -49,21 +49,41 @@ EW_CALL bool actor_note(const DevActors* s, u64 id, u32 notes) {
   return actor_lives(seen, load(actor_meta(slot), relaxed, gpu), actor_generation(id));
 }
 
-// The turn: takes all news. Returns the oldest, plus one. Those that are for an actor before this one go to `strange`.
-EW_CALL u32 actor_take_news(const DevActors* s, u32 number, u32 generation, u32* strange) {
+// The turn: takes all news, the oldest first. Those that are for an actor before this one are in a list of their own.
+struct ActorNews {
+  u32 own;
+  u32 strange;
+};
+EW_CALL ActorNews actor_take_news(const DevActors* s, u32 number, u32 generation) {
   // Acquire: the messages.
   u32 at = fetch_and(&s->slots[number].notes, (1u << NOTE_BITS) - 1 & ~NOTE_NEWS, acquire, gpu) >> NOTE_BITS;
-  u32 front = 0;
+  u32 front = 0, strange = 0;
   while (at != 0) {
     u32* link = &s->cells[at - 1].next;
     const u32 next = load(link, relaxed, gpu);
     const bool own = load(&s->cells[at - 1].to, relaxed, gpu) == actor_id(number, generation);
-    store(link, own ? front : *strange, relaxed, gpu);
+    store(link, own ? front : strange, relaxed, gpu);
     if (own) front = at;
-    else *strange = at;
+    else strange = at;
     at = next;
   }
-  return front;
+  return {front, strange};
+}
+
+// Copies a dead letter from one cell to another, as an event.
+EW_CALL void actor_copy_letter(DevMessage* cells, u32 from, u32 to, u32 reason) {
+  const u32 head = load(&cells[from].head, relaxed, gpu) & ((1u << EVENT_SHIFT) - 1);
+  store(&cells[to].head, head | (EVENT_LETTER + reason) << EVENT_SHIFT, relaxed, gpu);
+  store(&cells[to].from, load(&cells[from].from, relaxed, gpu), relaxed, gpu);
+  for (u32 i = 0; i < MESSAGE_WORDS; i++) store(&cells[to].words[i], load(&cells[from].words[i], relaxed, gpu), relaxed, gpu);
+}
+
+// Gives the cells of a list back.
+EW_CALL void actor_give_cells(const DevActors* s, u32 list) {
+  if (list == 0) return;
+  u32 last = list - 1;
+  for (u32 at = list; at != 0; at = load(&s->cells[last].next, relaxed, gpu)) last = at - 1;
+  actor_put(s, ACTOR_CELLS, list - 1, last);
 }
 
 // The turn: gives news back that it has not handled, the oldest first. They stay older than those that came meanwhile.
@@ -97,7 +117,10 @@ EW_CALL u32 actor_report(const DevActors* s, u32 at) {
   u64 place = load(&c->events_begun, relaxed, gpu);
   while (true) {
     // Acquire: the host has read what was there. It may have taken more than this place, which another one has got.
-    if ((long long)(place - load(&c->events_taken, acquire, gpu)) >= (long long)ACTOR_EVENTS) return REPORT_FULL;
+    if ((long long)(place - load(&c->events_taken, acquire, gpu)) >= (long long)ACTOR_EVENTS) {
+      // The host that ends the system takes no more.
+      return load(&c->closing, relaxed, gpu) != 0 ? REPORT_DONE : REPORT_FULL;
+    }
     u64 now = compare_exchange(&c->events_begun, place, place + 1, relaxed, gpu);
     if (now == place) break;
     place = now;

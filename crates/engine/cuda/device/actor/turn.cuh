@@ -160,15 +160,15 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
   }
   const bool ends = mail_has(mail, MAIL_KILL);
-  bool open = !muted && !full && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
+  bool open = !muted && !(K::services && full) && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
   u32 handled = 0;
   if constexpr (K::services) {
     if (open && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
-      u32 strange = 0;
-      news = actor_take_news(&system, a.number, a.generation, &strange);
-      a.give_all(strange);
+      const ActorNews taken = actor_take_news(&system, a.number, a.generation);
+      actor_give_cells(&system, taken.strange);
+      news = taken.own;
       if (ends || a.stopping) {
-        a.give_all(news);
+        actor_give_cells(&system, news);
         news = 0;
       }
     }
@@ -185,27 +185,29 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     open = open && waiting <= K::keep;
   }
   const u32 last = K::keep == 0 ? ACTOR_BATCH : handled + ACTOR_BATCH;
-  u32 done = handled;  // with news
+  u32 told = 0;  // news that were handled
   while (true) {
-    const bool more = open && (front | news) != 0 && done < last && a.room >= a.needs &&
+    // Without services, `told` and `news` are 0 all the time and take no registers.
+    const u32 done = K::services ? handled + told : handled;
+    const bool more = open && (K::services ? front | news : front) != 0 && done < last && a.room >= a.needs &&
                       (done == 0 || a.outbox_first == 0);
     const u32 going = __ballot_sync(members, more);
     // The few with long mailboxes go on in another turn, together with others.
     if (going == 0 || (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members))) break;
     if (!more) continue;
-    const bool is_news = K::services && news != 0;
-    const u32 at = (is_news ? news : front) - 1;
-    const u32 next = a.read(at);
-    if (is_news) {
-      news = next;
+    u32 at = front - 1;
+    if (K::services && news != 0) {
+      at = news - 1;
+      news = a.read(at);
+      told++;
+      if (ends || a.stopping) {
+        a.free(at);
+        continue;
+      }
+      if ((a.message.head & MESSAGE_TICK) != 0) a.tick();
     } else {
-      front = next;
+      front = a.read(at);
       handled++;
-    }
-    done++;
-    if (is_news && (ends || a.stopping)) {
-      a.free(at);
-      continue;
     }
     u32 dead = at, reason = DEAD_ENDED;
     if (!ends && !a.stopping) {
@@ -224,14 +226,14 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
       if (a.failed && dead == NONE) {
         a.count_dead(DEAD_FAILED);
-        if constexpr (K::services) a.show(a.id(), DEAD_FAILED, a.message.head, a.message.from_bits, a.message.words);
+        if constexpr (K::services) a.show_message(DEAD_FAILED);
       }
     }
     if (dead != NONE) a.dead_letter(dead, reason, a.id());
   }
   if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
   if (K::services && news != 0) {
-    if (a.stopping) a.give_all(news);
+    if (a.stopping) actor_give_cells(&system, news);
     else actor_return_news(&system, a.number, news);
   }
   a.give_back();
@@ -251,21 +253,22 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
     if (f.finished >= FINISHED_ENDED) {
       const u32 notes = exchange(&slot->notes, 0u, acquire, gpu);
-      a.give_all(notes >> NOTE_BITS);
+      actor_give_cells(&system, notes >> NOTE_BITS);
       u32 ending = ENDING_STOPPED;
       if ((notes & NOTE_FAILED) != 0) ending = ENDING_FAILED;
       else if (f.finished == FINISHED_KILLED && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
       if ((notes & NOTE_KNOWN) != 0) actor_report_end(a, ending);
       else actor_retire(a);
     }
+    if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
   } else {
     const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
     a.woke(f.woken);
     if (f.finished == FINISHED_AGAIN) a.again();
+    // `needs` sees to it that there is room.
+    if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
     if (f.finished >= FINISHED_ENDED) actor_retire(a);
   }
-  // `needs` sees to it that there is room.
-  if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
 }
 
 }  // namespace ew

@@ -1,0 +1,533 @@
+//! What actors on a GPU get from the host and want from it. `actor/news.cuh` is the GPU's side.
+//!
+//! A thread waits with a submission that ends when there are events, copies them out of their ring, and does with the
+//! [`Side`] what turns on the CPU engine do by themselves. What follows for actors goes back as news and signals. The thread
+//! needs the port for that, as all that wakes turns does; while another thread holds it, events are taken all the same, so
+//! that actors that wait for room in the ring go on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use everwarp_contract::actor::{
+    ACTOR_EVENTS, ACTOR_EVENTS_STEP, DEAD_DROPPED, EVENT_AFTER, EVENT_ANSWER, EVENT_ASKS,
+    EVENT_CANCEL, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_LETTER, EVENT_LINK,
+    EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, MESSAGE_DEADLINE, MESSAGE_TICK,
+    MESSAGE_TIMER, MESSAGE_WORDS_SHIFT,
+};
+use everwarp_contract::{DevMessage, DevType, Layout};
+use everwarp_runtime::{Buffer, Engine, Error, Instance};
+
+use crate::ending::Ending;
+use crate::id::ActorId;
+use crate::mailbox::Signal;
+use crate::message::{DeadReason, MAX_ASK_WORDS, Message};
+use crate::notes::KNOWN;
+use crate::program::Builtin;
+use crate::side::{DeadLetter, Op, Side, TimerId};
+use crate::system::{Port, RECORD, from_words};
+
+/// How long the thread waits for the port.
+const SOON: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(3600);
+/// The most news that are sent at a time.
+const NEWS: usize = 256;
+/// In the number of a timer that the host has set, which a GPU does not know.
+const OF_HOST: u64 = 1 << 63;
+
+/// What it takes to reach the actors of a GPU. All of it needs the port.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    pub(crate) engine: Engine,
+    pub(crate) instance: Arc<Instance>,
+    /// The number of the first builtin function.
+    pub(crate) builtins: u32,
+    pub(crate) tells: Arc<Buffer<u64>>,
+    pub(crate) ids: Arc<Buffer<u64>>,
+}
+
+impl Reach {
+    fn run(&self, builtin: Builtin, tag: u8, first: u32, count: u32) -> Result<u64, Error> {
+        let task = self.instance.task(self.builtins + builtin as u32);
+        let task = task.tag(tag).args(first, count);
+        Ok(self.engine.submit(task)?.wait()?.value)
+    }
+    /// Sets notes of an actor. Returns whether it lives; not if the engine has ended.
+    pub(crate) fn note(&self, actor: ActorId, notes: u32) -> bool {
+        let mut id = [actor.bits()];
+        let noted = self
+            .ids
+            .write_at(0, &id)
+            .and_then(|()| self.run(Builtin::Note, notes as u8, 0, 1))
+            .and_then(|_| self.ids.read_at(0, &mut id));
+        noted.is_ok() && id[0] != 0
+    }
+    fn signal(&self, actor: ActorId, signal: Signal) -> Result<(), Error> {
+        self.ids.write_at(0, &[actor.bits()])?;
+        self.run(Builtin::Signal, signal as u8, 0, 1).map(drop)
+    }
+    /// Gives actors news, in order. Returns those that do not live.
+    fn news(&self, news: &[(ActorId, Message)]) -> Result<Vec<ActorId>, Error> {
+        let mut words = Vec::with_capacity(news.len() * RECORD);
+        for (to, message) in news {
+            let record = DevMessage {
+                head: message.head,
+                from: message.from,
+                words: message.words,
+                to: to.bits(),
+                ..DevMessage::ZERO
+            };
+            let bytes = record.bytes().chunks_exact(8);
+            words.extend(bytes.map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes"))));
+        }
+        self.tells.write_at(0, &words)?;
+        if self.run(Builtin::News, 0, 0, news.len() as u32)? == 0 {
+            return Ok(Vec::new());
+        }
+        self.tells.read_at(0, &mut words)?;
+        let gone = |record: &[u64]| from_words::<DevMessage>(record).next != 0;
+        let records = words.chunks_exact(RECORD).zip(news);
+        Ok(records.filter(|(r, _)| gone(r)).map(|(_, n)| n.0).collect())
+    }
+}
+
+/// The thread that takes events.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    stops: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    reach: Reach,
+}
+
+impl Pump {
+    pub(crate) fn start(
+        reach: Reach,
+        ring: Buffer<u64>,
+        side: Arc<Side>,
+        port: Arc<Mutex<Port>>,
+    ) -> Self {
+        let stops = Arc::new(AtomicBool::new(false));
+        let taker = Taker {
+            reach: reach.clone(),
+            ring,
+            desk: Desk::new(side),
+            port,
+            stops: stops.clone(),
+            taken: 0,
+            waiting: VecDeque::new(),
+        };
+        let thread = std::thread::Builder::new().name("everwarp-events".to_owned());
+        // Without a thread no actor could use a service, which no caller can mend.
+        let thread = thread.spawn(move || drop(taker.run()));
+        Self {
+            stops,
+            thread: Mutex::new(Some(thread.expect("a thread for events starts"))),
+            reach,
+        }
+    }
+    /// The way to the actors, for callers that hold the port.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+    /// Ends the thread. The caller does not hold the port.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Ordering::Release);
+        // An engine that has ended has ended the thread's submission, too.
+        let _ = self.reach.run(Builtin::Ring, 0, 0, 0);
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // A panic of the thread was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Numbers of a GPU and what they are on the host.
+#[derive(Debug, Default)]
+struct Numbers {
+    deadlines: HashMap<u64, u64>,
+    timers: HashMap<u64, TimerId>,
+    /// Of timers that a GPU knows.
+    on_gpu: HashMap<TimerId, u64>,
+}
+
+impl Numbers {
+    /// The number by which an actor knows a timer.
+    fn of_timer(&self, number: u64) -> u64 {
+        let known = self.on_gpu.get(&TimerId(number));
+        known.copied().unwrap_or(number | OF_HOST)
+    }
+    /// The timer that an actor knows by this number.
+    fn timer(&self, number: u64) -> Option<TimerId> {
+        match number & OF_HOST {
+            0 => self.timers.get(&number).copied(),
+            _ => Some(TimerId(number & !OF_HOST)),
+        }
+    }
+    fn forget(&mut self, timer: TimerId) {
+        if let Some(number) = self.on_gpu.remove(&timer) {
+            self.timers.remove(&number);
+        }
+    }
+}
+
+struct Taker {
+    reach: Reach,
+    ring: Buffer<u64>,
+    desk: Desk,
+    port: Arc<Mutex<Port>>,
+    stops: Arc<AtomicBool>,
+    /// Events taken so far.
+    taken: u64,
+    waiting: VecDeque<DevMessage>,
+}
+
+impl Taker {
+    /// Until the system or the engine ends.
+    fn run(mut self) -> Result<(), Error> {
+        loop {
+            let task = self.reach.builtins + Builtin::Events as u32;
+            let task = self.reach.instance.task(task).arg(self.taken);
+            let mut pending = self.reach.engine.submit(task)?;
+            let count = loop {
+                let behind = !self.waiting.is_empty() || self.desk.side.has_ops();
+                match pending.wait_timeout(if behind { SOON } else { LONG }) {
+                    Err(Error::Timeout { .. }) => self.work()?,
+                    done => break done?.value,
+                }
+            };
+            self.take(count)?;
+            if self.stops.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            self.work()?;
+        }
+    }
+    /// Copies events out of their ring. What a GPU says is checked: a number beyond what it may report is cut, and an event
+    /// that is not complete, which no GPU reports, ends the thread.
+    fn take(&mut self, count: u64) -> Result<(), Error> {
+        let mut left = count.min(ACTOR_EVENTS_STEP.into());
+        while left > 0 {
+            let first = self.taken % u64::from(ACTOR_EVENTS);
+            let part = left.min(u64::from(ACTOR_EVENTS) - first) as usize;
+            let mut words = vec![0; part * RECORD];
+            self.ring.read_at(first as usize * RECORD, &mut words)?;
+            for record in words.chunks_exact(RECORD) {
+                let event = from_words::<DevMessage>(record);
+                assert_eq!(
+                    event.next,
+                    (self.taken + 1) as u32,
+                    "an event is not complete"
+                );
+                self.waiting.push_back(event);
+                self.taken += 1;
+            }
+            left -= part as u64;
+        }
+        Ok(())
+    }
+    /// Does all that there is to do, unless another thread holds the port.
+    fn work(&mut self) -> Result<(), Error> {
+        let port = self.port.clone();
+        let _port = match port.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        while let Some(event) = self.waiting.pop_front() {
+            self.desk
+                .handle(&event, |actor| self.reach.note(actor, KNOWN));
+        }
+        self.carry()
+    }
+    /// What follows for actors, in its order.
+    fn carry(&mut self) -> Result<(), Error> {
+        let most = NEWS.min(self.reach.tells.len() / RECORD);
+        let mut news = Vec::new();
+        loop {
+            let given = self.desk.next();
+            let ends_run = !matches!(given, Some(Given::News(..))) || news.len() == most;
+            if ends_run && !news.is_empty() {
+                let gone = self.reach.news(&news)?;
+                gone.into_iter().for_each(|id| self.desk.side.forget(id));
+                news.clear();
+            }
+            match given {
+                Some(Given::News(actor, message)) => news.push((actor, message)),
+                Some(Given::Signal(actor, signal)) => self.reach.signal(actor, signal)?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// What is done to an actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    News(ActorId, Message),
+    Signal(ActorId, Signal),
+}
+
+/// What events mean: it turns them into what the [`Side`] knows, and numbers of a GPU into its own and back.
+struct Desk {
+    side: Arc<Side>,
+    numbers: Numbers,
+}
+
+impl Desk {
+    fn new(side: Arc<Side>) -> Self {
+        let numbers = Numbers::default();
+        Self { side, numbers }
+    }
+    /// `note` makes the end of an actor known, and returns whether it lives.
+    fn handle(&mut self, event: &DevMessage, note: impl Fn(ActorId) -> bool) {
+        let side = &self.side;
+        let (from, to) = (ActorId::from_bits(event.from), ActorId::from_bits(event.to));
+        let [a, b, c, ..] = event.words;
+        let other = ActorId::from_bits(a);
+        // The end of an actor that has sent an event is an event, too.
+        let know = |id| id == from || note(id);
+        let what = event.head >> EVENT_SHIFT;
+        match what {
+            EVENT_ENDED => side.ended(to, Ending::ALL[a.min(2) as usize]),
+            EVENT_ASKS => {
+                let number = side.deadline(from, b, Duration::from_nanos(c));
+                self.numbers.deadlines.insert(a, number);
+            }
+            EVENT_ANSWER => {
+                let mut message = message_of(event);
+                message.head &= !MESSAGE_DEADLINE;
+                let last = &mut message.words[MAX_ASK_WORDS];
+                let number = self.numbers.deadlines.remove(last);
+                // A late reply reaches no actor.
+                if let Some(own) = number.and_then(|number| side.answer(number)) {
+                    *last = own;
+                    side.tell(to, message);
+                }
+            }
+            EVENT_AFTER | EVENT_EVERY => {
+                let count = (event.head >> MESSAGE_WORDS_SHIFT & 0xff).min(3) as usize;
+                let message = Message::new(
+                    ActorId::NONE,
+                    event.head as u8,
+                    &event.words[2..2 + count],
+                    MAX_ASK_WORDS,
+                );
+                let repeats = what == EVENT_EVERY;
+                let timer = side.timer(from, Duration::from_nanos(a), repeats, message, know);
+                self.numbers.timers.insert(b, timer);
+                self.numbers.on_gpu.insert(timer, b);
+            }
+            EVENT_CANCEL => {
+                if let Some(timer) = self.numbers.timer(a) {
+                    side.cancel(timer);
+                    self.numbers.forget(timer);
+                }
+            }
+            EVENT_TICK => {
+                if let Some(timer) = self.numbers.timer(a) {
+                    side.ticked(timer);
+                }
+            }
+            EVENT_MONITOR => side.monitor(from, b, other, know),
+            EVENT_DEMONITOR => drop(side.demonitor(from, other)),
+            EVENT_LINK => drop(side.link(from, other, know)),
+            EVENT_UNLINK => side.unlink(from, other),
+            EVENT_LETTER.. if what <= EVENT_LETTER + DEAD_DROPPED => {
+                side.dead_letters.send(DeadLetter {
+                    reason: DeadReason::of(what - EVENT_LETTER),
+                    to,
+                    message: message_of(event),
+                });
+            }
+            // No handler can write another one.
+            _ => {}
+        }
+    }
+
+    /// The next thing to be done to an actor. None when there is nothing.
+    fn next(&mut self) -> Option<Given> {
+        loop {
+            return Some(match self.side.next_op()? {
+                (actor, Op::News) => match self.side.send_news(actor) {
+                    Some((mut message, periodic)) => {
+                        self.name_timer(&mut message, periodic);
+                        Given::News(actor, message)
+                    }
+                    // A timer was cancelled.
+                    None => continue,
+                },
+                (actor, Op::Kill) => Given::Signal(actor, Signal::Kill),
+                (actor, Op::Resume) => Given::Signal(actor, Signal::Resume),
+            });
+        }
+    }
+    /// Puts the number by which the actor knows its timer into the timer's message.
+    fn name_timer(&mut self, message: &mut Message, periodic: bool) {
+        if message.head & MESSAGE_TIMER == 0 {
+            return;
+        }
+        let number = message.words[MAX_ASK_WORDS];
+        message.words[MAX_ASK_WORDS] = self.numbers.of_timer(number);
+        match periodic {
+            true => message.head |= MESSAGE_TICK,
+            false => self.numbers.forget(TimerId(number)),
+        }
+    }
+}
+
+/// The message that an event is about.
+fn message_of(event: &DevMessage) -> Message {
+    Message {
+        head: event.head & ((1 << EVENT_SHIFT) - 1),
+        from: event.from,
+        words: event.words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use everwarp_contract::actor::{
+        DEAD_ENDED, DEAD_TIMEOUT, MESSAGE_DOWN, MESSAGE_FAILED, MESSAGE_REPLY,
+    };
+
+    use super::*;
+    use crate::side::Clock;
+
+    const ADA: ActorId = ActorId::new(1, 1);
+    const BOB: ActorId = ActorId::new(2, 1);
+
+    fn desk() -> Desk {
+        Desk::new(Arc::new(Side::new(Clock::Virtual(AtomicU64::new(0)))))
+    }
+    fn event(what: u32, head: u32, from: ActorId, words: &[u64]) -> DevMessage {
+        let mut event = DevMessage {
+            head: head | what << EVENT_SHIFT,
+            from: from.bits(),
+            ..DevMessage::ZERO
+        };
+        event.words[..words.len()].copy_from_slice(words);
+        event
+    }
+    /// All that is to be done.
+    fn all(desk: &mut Desk) -> Vec<Given> {
+        std::iter::from_fn(|| desk.next()).collect()
+    }
+    fn pass(desk: &Desk, time: u64) {
+        let Clock::Virtual(now) = &desk.side.clock else {
+            unreachable!("the clock of the tests")
+        };
+        now.fetch_add(time, Ordering::Relaxed);
+        desk.side.fire();
+    }
+    fn news(given: &[Given]) -> Vec<(ActorId, u32, [u64; 5])> {
+        let one = |given: &Given| match *given {
+            Given::News(actor, message) => (actor, message.head, message.words),
+            Given::Signal(..) => panic!("a signal"),
+        };
+        given.iter().map(one).collect()
+    }
+
+    #[test]
+    fn ask_ends_with_its_answer_or_at_its_deadline_and_a_late_answer_reaches_no_actor() {
+        let mut desk = desk();
+        for number in [1, 2] {
+            let asks = event(EVENT_ASKS, 3 << 8, ADA, &[number, 70 + number, 50]);
+            desk.handle(&asks, |_| true);
+        }
+        let answer = |number| {
+            let head = 9 | MESSAGE_REPLY | MESSAGE_DEADLINE;
+            let mut answer = event(EVENT_ANSWER, head, BOB, &[5, 0, 0, 0, number]);
+            answer.to = ADA.bits();
+            answer
+        };
+        pass(&desk, 49);
+        desk.handle(&answer(2), |_| true);
+        let given = news(&all(&mut desk));
+        assert_eq!(given, [(ADA, 9 | MESSAGE_REPLY, [5, 0, 0, 0, 72])]);
+        pass(&desk, 1);
+        let failed = MESSAGE_REPLY | MESSAGE_FAILED | DEAD_TIMEOUT;
+        let given = news(&all(&mut desk));
+        assert_eq!(given, [(ADA, failed, [0, 0, 0, 0, 71])]);
+        desk.handle(&answer(1), |_| true);
+        // One that was never asked.
+        desk.handle(&answer(3), |_| true);
+        assert_eq!(all(&mut desk), []);
+        assert_eq!(desk.side.late.load(Ordering::Relaxed), 1);
+        assert!(desk.numbers.deadlines.is_empty());
+    }
+
+    #[test]
+    fn timers_have_the_numbers_of_the_gpu_and_periodic_ones_wait_until_they_are_handled() {
+        let mut desk = desk();
+        desk.handle(&event(EVENT_AFTER, 7 | 1 << 8, ADA, &[10, 1, 40]), |_| true);
+        desk.handle(&event(EVENT_EVERY, 8, ADA, &[10, 2]), |_| true);
+        desk.handle(&event(EVENT_AFTER, 9, ADA, &[10, 3]), |_| true);
+        desk.handle(&event(EVENT_CANCEL, 0, ADA, &[3]), |_| true);
+        pass(&desk, 10);
+        let once = (ADA, 7 | 1 << 8 | MESSAGE_TIMER, [40, 0, 0, 0, 1]);
+        let tick = (ADA, 8 | MESSAGE_TIMER | MESSAGE_TICK, [0, 0, 0, 0, 2]);
+        assert_eq!(news(&all(&mut desk)), [once, tick]);
+        // The last one is not handled yet.
+        pass(&desk, 10);
+        assert_eq!(all(&mut desk), []);
+        desk.handle(&event(EVENT_TICK, 0, ADA, &[2]), |_| true);
+        pass(&desk, 10);
+        assert_eq!(news(&all(&mut desk)), [tick]);
+        desk.handle(&event(EVENT_CANCEL, 0, ADA, &[2]), |_| true);
+        desk.handle(&event(EVENT_TICK, 0, ADA, &[2]), |_| true);
+        pass(&desk, 100);
+        assert_eq!(all(&mut desk), []);
+        assert!(desk.numbers.timers.is_empty() && desk.numbers.on_gpu.is_empty());
+    }
+
+    #[test]
+    fn ends_are_reported_to_monitors_and_links_once() {
+        let mut desk = desk();
+        desk.handle(&event(EVENT_MONITOR, 0, ADA, &[BOB.bits(), 5]), |_| true);
+        desk.handle(&event(EVENT_LINK, 0, ADA, &[BOB.bits()]), |_| true);
+        assert_eq!(all(&mut desk), []);
+        let mut ended = event(EVENT_ENDED, 0, ActorId::NONE, &[Ending::Failed as u64]);
+        ended.to = BOB.bits();
+        desk.handle(&ended, |_| true);
+        desk.handle(&ended, |_| true);
+        let down = Message::of_down(BOB, Ending::Failed, 5);
+        assert!(down.head & MESSAGE_DOWN != 0);
+        let expected = [Given::News(ADA, down), Given::Signal(ADA, Signal::Kill)];
+        assert_eq!(all(&mut desk), expected);
+        // Of an actor that does not live.
+        desk.handle(&event(EVENT_MONITOR, 0, ADA, &[BOB.bits(), 6]), |_| false);
+        let unknown = Message::of_down(BOB, Ending::Unknown, 6);
+        assert_eq!(all(&mut desk), [Given::News(ADA, unknown)]);
+    }
+
+    #[test]
+    fn dead_letters_reach_subscribers_and_strange_events_do_nothing() {
+        let mut desk = desk();
+        let letters = desk.side.dead_letters.add(10);
+        let mut letter = event(EVENT_LETTER + DEAD_ENDED, 4 | 1 << 8, ADA, &[7]);
+        letter.to = BOB.bits();
+        desk.handle(&letter, |_| true);
+        desk.handle(&event(EVENT_LETTER + DEAD_DROPPED + 1, 0, ADA, &[]), |_| {
+            true
+        });
+        desk.handle(&event(255, 0, ADA, &[]), |_| true);
+        let got: Vec<_> = letters.drain().collect();
+        let message = Message::new(ADA, 4, &[7], MAX_ASK_WORDS);
+        let expected = DeadLetter {
+            reason: DeadReason::Ended,
+            to: BOB,
+            message,
+        };
+        assert_eq!(got, [expected]);
+        assert_eq!(all(&mut desk), []);
+    }
+}
