@@ -29,7 +29,7 @@ dev_struct! {
         pub ticks: u64,
         /// Its last timer.
         pub timer: u64,
-        /// The number of the last monitor, ask or timer that it has heard of.
+        /// The number of the last monitor, ask or timer whose message it has handled.
         pub last: u64,
         /// How often a timer's number was smaller than the one before it.
         pub disorder: u64,

@@ -97,7 +97,7 @@ EW_FN void actor_retire(Actor& a) {
   else add(&a.system.control->retired, 1, relaxed, gpu);
 }
 
-// An actor has ended that is known to the host. If the ring has no room, its turn comes back: nobody else has the slot.
+// An actor has ended that is known to the host. If the ring has no room, its turn comes back: no other actor has the slot.
 EW_FN void actor_report_end(Actor& a, u32 ending) {
   const u32 at = a.write(1u << MESSAGE_WORDS_SHIFT | EVENT_ENDED << EVENT_SHIFT, 0, (u64)ending);
   if (at == NONE) return;
