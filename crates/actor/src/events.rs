@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -134,17 +134,17 @@ impl Pump {
     /// Ends the thread. The caller does not hold the port.
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Release);
-        // An engine that has ended has ended the thread's submission, too.
-        let _ = self.reach.run(Builtin::Ring, 0, 0, 0);
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
-            // A panic of the thread was printed.
-            let _ = thread.join();
+        let held = self.thread.lock();
+        let thread = held.unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return };
+        // More than once, since the thread may be about to wait once more.
+        while !thread.is_finished() {
+            // An engine that has ended has ended the thread's submission, too.
+            let _ = self.reach.run(Builtin::Ring, 0, 0, 0);
+            std::thread::sleep(SOON);
         }
+        // A panic of the thread was printed.
+        let _ = thread.join();
     }
 }
 
