@@ -136,9 +136,10 @@ fn task_that_takes_another_bell_is_noticed(folder: &Path) -> Result<(), Failed> 
 }
 
 fn event_that_overtakes_the_outbox_is_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "if (outbox_first != 0 || !reported(at)) keep(to, at);";
-    let wrong = "if (!reported(at)) keep(to, at);";
-    is_noticed_of_services(folder, "actor.cuh", right, wrong)
+    let right = "void report(u64 to, u32 at) { keep(to, at); }";
+    let early = "store(&cells[at].to, to, relaxed, gpu); if (reported(at)) free(at); else keep(to, at);";
+    let wrong = format!("void report(u64 to, u32 at) {{ {early} }}");
+    is_noticed_of_services(folder, "actor.cuh", right, &wrong)
 }
 
 fn end_that_is_not_reported_is_noticed(folder: &Path) -> Result<(), Failed> {
@@ -152,8 +153,8 @@ fn turn_that_goes_idle_with_news_is_noticed(folder: &Path) -> Result<(), Failed>
 }
 
 fn activated_actor_that_does_not_look_at_its_news_is_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "const bool looks = signal == SIGNAL_RESUME";
-    is_noticed_of_services(folder, "mailbox.cuh", right, "const bool looks = false")
+    let right = "if (which == SIGNAL_RESUME && signalled";
+    is_noticed_of_services(folder, "host.cuh", right, "if (false && signalled")
 }
 
 fn news_for_the_slots_last_actor_are_noticed(folder: &Path) -> Result<(), Failed> {

@@ -85,11 +85,16 @@ struct ActorTask {
     t.limit--;
     actor_queue(t.head(fn, 0, priority_of(t.task.head)), group, arg);
   }
-  __device__ __forceinline__ u64 launch(u32 kind, u64 parent) {
+  // `serves`: the slot may have news for its last actor.
+  __device__ __forceinline__ u64 launch(u32 kind, u64 parent, bool serves) {
     u32 number = NONE;
     if (load(&system.control->closing, relaxed, gpu) != 0) return 0;
     number = actor_take(&system, ACTOR_SLOTS);
-    if (number != NONE) return actor_launch(&system, number, kind, parent);
+    if (number != NONE) {
+      if (!serves) store(&slots[number].notes, 0u, relaxed, gpu);
+      else if (load(&slots[number].notes, relaxed, gpu) != 0) actor_forget_notes(&system, number);
+      return actor_launch(&system, number, kind, parent);
+    }
     add(&system.control->launch_refusals, 1, relaxed, gpu);
     return 0;
   }
@@ -194,7 +199,7 @@ struct Actor : ActorTask {
     }
     if (at != NONE) deliver(to, at);
   }
-  __device__ __forceinline__ u64 launch(u32 kind) { return ActorTask::launch(kind, id()); }
+  __device__ __forceinline__ u64 launch(u32 kind) { return ActorTask::launch(kind, id(), serves); }
   __device__ __forceinline__ void stop_later(u64 actor) { signal(actor, SIGNAL_STOP); }
   __device__ __forceinline__ void kill(u64 actor) { signal(actor, SIGNAL_KILL); }
   __device__ __forceinline__ void stop() { stopping = true; }
@@ -268,12 +273,9 @@ struct Actor : ActorTask {
     const u32 at = write(1u << MESSAGE_WORDS_SHIFT | EVENT_TICK << EVENT_SHIFT, id(), message.words[MESSAGE_WORDS - 1]);
     if (at != NONE) report(0, at);
   }
-  // Events follow what this actor has sent before.
-  __device__ __forceinline__ void report(u64 to, u32 at) {
-    store(&cells[at].to, to, relaxed, gpu);
-    if (outbox_first != 0 || !reported(at)) keep(to, at);
-    else free(at);
-  }
+  // Events follow what this actor has sent before. The turn flushes them when the message is handled: code for that at
+  // each place where there is an event needs more registers than there are.
+  __device__ __forceinline__ void report(u64 to, u32 at) { keep(to, at); }
   // Puts an event into the ring. Returns whether there was room.
   __device__ __forceinline__ bool reported(u32 at) {
     const u32 group = actor_report(&system, at);
@@ -285,20 +287,18 @@ struct Actor : ActorTask {
     return true;
   }
   __device__ __forceinline__ static bool is_event(u32 head) { return head >> EVENT_SHIFT != 0; }
-  // A dead letter becomes an event, too, if anyone wants to see it: that in a cell, or the message that is being handled.
-  __device__ __forceinline__ void show_message(u32 reason) {
-    if (load(&system.control->letters, relaxed, gpu) == 0) return;
-    const Message& m = message;
-    const u32 head = (m.head & ((1u << EVENT_SHIFT) - 1)) | (EVENT_LETTER + reason) << EVENT_SHIFT;
-    const u32 at = write(head, m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]);
-    if (at != NONE) report(id(), at);
+  // Whether anyone wants to see dead letters: then they are events, too.
+  __device__ __forceinline__ bool shows() const { return serves && load(&system.control->letters, relaxed, gpu) != 0; }
+  // The message to `to` in a cell is dead and no ask.
+  __device__ __forceinline__ void bury(u32 at, u32 reason, u64 to) {
+    if (shows()) outbox_first = actor_letter(&system, number, outbox_first, to, at, reason);
+    else free(at);
   }
-  __device__ __forceinline__ void show_cell(u64 to, u32 reason, u32 letter) {
-    if (load(&system.control->letters, relaxed, gpu) == 0) return;
+  // A copy of the message in a cell, or NONE.
+  __device__ __forceinline__ u32 copied(u32 from) {
     const u32 at = cell();
-    if (at == NONE) return;
-    actor_copy_letter(cells, letter, at, reason);
-    report(to, at);
+    if (at != NONE) actor_copy(cells, from, at);
+    return at;
   }
 
   __device__ __forceinline__ bool spend() {
@@ -373,13 +373,7 @@ struct Actor : ActorTask {
     if (sent == SENT_FULL) return keep(to, at);
     started(sent >> 8, actor_slot(to));
   }
-  __device__ __forceinline__ void keep(u64 to, u32 at) {
-    store(&cells[at].to, to, relaxed, gpu);
-    store(&cells[at].next, 0, relaxed, gpu);
-    if (outbox_first != 0) store(&cells[load(&slot()->outbox_last, relaxed, gpu)].next, at + 1, relaxed, gpu);
-    else outbox_first = at + 1;
-    store(&slot()->outbox_last, at, relaxed, gpu);
-  }
+  __device__ __forceinline__ void keep(u64 to, u32 at) { outbox_first = actor_keep(slot(), cells, outbox_first, to, at); }
   // A message of an atomic kind's handler, which may fail yet.
   __device__ __forceinline__ void hold(u64 to, u32 at) {
     store(&cells[at].to, to, relaxed, gpu);
@@ -446,10 +440,15 @@ struct Actor : ActorTask {
   // A message will not be handled: it is counted by its reason, and an ask ends.
   __device__ __forceinline__ void dead_letter(u32 at, u32 reason, u64 to) {
     count_dead(reason);
-    if (serves) show_cell(to, reason, at);
-    u32 head = load(&cells[at].head, relaxed, gpu);
-    if ((head & MESSAGE_ASK) == 0) return free(at);
-    const u32 flags = head & (serves ? MESSAGE_HOST | MESSAGE_DEADLINE : MESSAGE_HOST);
+    if ((load(&cells[at].head, relaxed, gpu) & MESSAGE_ASK) == 0) return bury(at, reason, to);
+    if (shows()) {
+      const u32 copy = copied(at);
+      if (copy != NONE) bury(copy, reason, to);
+    }
+    fail_ask(at, reason);
+  }
+  __device__ __forceinline__ void fail_ask(u32 at, u32 reason) {
+    const u32 flags = load(&cells[at].head, relaxed, gpu) & (serves ? MESSAGE_HOST | MESSAGE_DEADLINE : MESSAGE_HOST);
     reply_with(at, flags | MESSAGE_REPLY | MESSAGE_FAILED | reason, load(&cells[at].from, relaxed, gpu));
   }
   // Sends a reply, whose cell has its words and the last word of the ask.
@@ -473,8 +472,7 @@ struct Actor : ActorTask {
     if ((sent & 0xff) == SENT_ACTIVATE) started(sent >> 8, actor_slot(from));
     if (sent == SENT_GONE) {
       count_dead(DEAD_GONE);
-      if (serves) show_cell(from, DEAD_GONE, at);
-      free(at);
+      bury(at, DEAD_GONE, from);
     }
   }
   __device__ __forceinline__ void signal(u64 to, u32 which) {

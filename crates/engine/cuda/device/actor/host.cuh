@@ -44,7 +44,8 @@ struct ActorHost : ActorTask {
     }
   }
   __device__ __forceinline__ void signal(u64 to, u32 which) {
-    const u32 signalled = actor_signal(&system, to, which);
+    u32 signalled = actor_signal(&system, to, which);
+    if (which == SIGNAL_RESUME && signalled == SENT_DELIVERED) signalled = actor_look(&system, to);
     sent(signalled, to, 0);
     if (signalled == SENT_GONE) t.report_add(1);
   }
@@ -105,7 +106,7 @@ EW_FN void actor_host_value(Lane& t, const DevActors&, u32) { t.report_add(t.arg
 // Launches actors of kind `tag`.
 EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0), relaxed, gpu);
+  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0, true), relaxed, gpu);
 }
 
 // Sends the signal `tag`. Reports how many of the actors did not live.

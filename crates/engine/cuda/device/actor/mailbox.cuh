@@ -135,6 +135,15 @@ EW_FN u32 actor_turn_round(DevMessage* cells, u32 at) {
   return front;
 }
 
+// Puts a message into the outbox of an actor, whose first is at hand. Returns the first.
+EW_FN u32 actor_keep(DevActor* slot, DevMessage* cells, u32 outbox_first, u64 to, u32 at) {
+  store(&cells[at].to, to, relaxed, gpu);
+  store(&cells[at].next, 0, relaxed, gpu);
+  if (outbox_first != 0) store(&cells[load(&slot->outbox_last, relaxed, gpu)].next, at + 1, relaxed, gpu);
+  store(&slot->outbox_last, at, relaxed, gpu);
+  return outbox_first != 0 ? outbox_first : at + 1;
+}
+
 // Waiting senders.
 
 // Wakes a list. Returns one sender; the caller queues its turn, which wakes the others. NONE: no turn.
@@ -292,29 +301,17 @@ EW_CALL u32 actor_signal(const DevActors* s, u64 to, u32 signal) {
     }
     if (activates) next |= mail_flag(MAIL_BUSY);
     u64 now = compare_exchange(&slot->mail, seen, next, acq_rel, gpu);
-    if (now == seen) {
-      if (activates) return SENT_ACTIVATE | meta_kind(meta) << 8;
-      // News that came while it was deactivated.
-      const bool looks = signal == SIGNAL_RESUME && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0;
-      return looks ? actor_rouse(slot, actor_generation(to), next) : SENT_DELIVERED;
-    }
+    if (now == seen) return activates ? SENT_ACTIVATE | meta_kind(meta) << 8 : SENT_DELIVERED;
     seen = now;
     meta = load(actor_meta(slot), relaxed, gpu);
   }
 }
 
-// Launches an actor with an empty mailbox and a state of zeros. Its id; 0 when there is no slot.
+// Launches an actor with an empty mailbox and a state of zeros in a slot without notes. Its id.
 EW_CALL u64 actor_launch(const DevActors* s, u32 number, u32 kind, u64 parent) {
   u64* state = (u64*)(s->states + (u64)number * s->state_bytes);
   for (u32 i = 0; i < s->state_bytes / 8; i += 2) store_pair(state + i, 0, 0, relaxed, gpu);
   DevActor* slot = s->slots + number;
-  // News that came when the slot's last actor had ended.
-  if (load(&slot->notes, relaxed, gpu) != 0) {
-    const u32 list = exchange(&slot->notes, 0u, acquire, gpu) >> NOTE_BITS;
-    u32 last = list - 1;
-    for (u32 at = list; at != 0; at = load(&s->cells[last].next, relaxed, gpu)) last = at - 1;
-    if (list != 0) actor_put(s, ACTOR_CELLS, list - 1, last);
-  }
   const u32 generation = max(meta_generation(load(actor_meta(slot), relaxed, gpu)), 1u);
   store(actor_meta(slot), (u64)generation << 32 | (u32)s->bounds[kind] << 16 | kind, relaxed, gpu);
   // A sender may still be linking itself to the slot's last actor, so the list of waiters stays: that sender takes it.

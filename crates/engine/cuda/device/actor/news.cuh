@@ -70,16 +70,41 @@ EW_CALL ActorNews actor_take_news(const DevActors* s, u32 number, u32 generation
   return {front, strange};
 }
 
-// Copies a dead letter from one cell to another, as an event.
-EW_CALL void actor_copy_letter(DevMessage* cells, u32 from, u32 to, u32 reason) {
-  const u32 head = load(&cells[from].head, relaxed, gpu) & ((1u << EVENT_SHIFT) - 1);
-  store(&cells[to].head, head | (EVENT_LETTER + reason) << EVENT_SHIFT, relaxed, gpu);
+// An actor was activated: as `actor_news`, for news that came while it was deactivated.
+EW_CALL u32 actor_look(const DevActors* s, u64 to) {
+  DevActor* slot = s->slots + actor_slot(to);
+  // Acquire: the change that activated it comes first, as in `actor_news` the note does.
+  const u64 seen = fetch_or(&slot->mail, (u64)0, acq_rel, gpu);
+  if ((load(&slot->notes, relaxed, gpu) & NOTE_NEWS) == 0) return SENT_DELIVERED;
+  return actor_rouse(slot, actor_generation(to), seen);
+}
+
+// Copies a message from one cell to another.
+EW_CALL void actor_copy(DevMessage* cells, u32 from, u32 to) {
+  store(&cells[to].head, load(&cells[from].head, relaxed, gpu), relaxed, gpu);
   store(&cells[to].from, load(&cells[from].from, relaxed, gpu), relaxed, gpu);
   for (u32 i = 0; i < MESSAGE_WORDS; i++) store(&cells[to].words[i], load(&cells[from].words[i], relaxed, gpu), relaxed, gpu);
 }
 
+// The message to `to` in a cell becomes an event of the actor in a slot: a dead letter. Returns the first of its outbox.
+EW_CALL u32 actor_letter(const DevActors* s, u32 number, u32 outbox_first, u64 to, u32 at, u32 reason) {
+  DevMessage* cell = s->cells + at;
+  const u32 head = load(&cell->head, relaxed, gpu) & ((1u << EVENT_SHIFT) - 1);
+  store(&cell->head, head | (EVENT_LETTER + reason) << EVENT_SHIFT, relaxed, gpu);
+  return actor_keep(s->slots + number, s->cells, outbox_first, to, at);
+}
+
 // Gives the cells of a list back.
 EW_CALL void actor_give_cells(const DevActors* s, u32 list) {
+  if (list == 0) return;
+  u32 last = list - 1;
+  for (u32 at = list; at != 0; at = load(&s->cells[last].next, relaxed, gpu)) last = at - 1;
+  actor_put(s, ACTOR_CELLS, list - 1, last);
+}
+
+// A new actor has the slot: frees what came when the last one had ended.
+EW_CALL void actor_forget_notes(const DevActors* s, u32 number) {
+  const u32 list = exchange(&s->slots[number].notes, 0u, acquire, gpu) >> NOTE_BITS;
   if (list == 0) return;
   u32 last = list - 1;
   for (u32 at = list; at != 0; at = load(&s->cells[last].next, relaxed, gpu)) last = at - 1;

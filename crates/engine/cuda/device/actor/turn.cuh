@@ -43,17 +43,10 @@ EW_CALL bool actor_restarts(const DevActors* s, u32 number, u32 most, u32 within
   return true;
 }
 
-// Handles the message in `a`, which was in cell `at`, and again if the handler fails and the kind says so. Afterwards
+// Handles the message in `a`, which cell `kept` has, too, and again if the handler fails and the kind says so. Afterwards
 // `a.failed` is about the last time.
 template <class K, class F>
-EW_FN void actor_handle(Actor& a, u32 at, F handle) {
-  // A message that may be handled again is kept in a cell: registers are too few. The cell of an ask is the reply's, too.
-  u32 kept = NONE;
-  if constexpr (K::retries != 0) {
-    const Message& m = a.message;
-    kept = m.is_ask() ? a.write(m.head, m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]) : at;
-    if (kept == NONE) return;
-  }
+EW_FN void actor_handle(Actor& a, u32 kept, F handle) {
   u32 left = K::retries;
 #pragma unroll 1
   while (true) {
@@ -75,11 +68,10 @@ EW_FN void actor_handle(Actor& a, u32 at, F handle) {
       a.note_failed();
       break;
     }
-    if (left == 0 || a.stopping) break;
+    if (left == 0 || a.stopping || kept == NONE) break;
     left--;
     a.read(kept);
   }
-  if constexpr (K::retries != 0) a.free(kept);
 }
 
 // How an actor has ended: the numbers of crates/actor/src/ending.rs.
@@ -209,27 +201,44 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       front = a.read(at);
       handled++;
     }
-    u32 dead = at, reason = DEAD_ENDED;
+    // Of a message that may be handled again, or be shown when it is dead, a cell is kept: registers are too few. The cell
+    // of an ask is the reply's, too.
+    constexpr bool keeps = K::retries != 0 || K::services;
+    u32 dead = at, reason = DEAD_ENDED, kept = at;
+    if constexpr (keeps) {
+      if (a.message.is_ask()) kept = K::retries != 0 || a.shows() ? a.copied(at) : NONE;
+    }
     if (!ends && !a.stopping) {
       a.sends = K::sends;
       a.asked = NONE;
       if (a.message.is_ask()) a.asked = at;
-      else if constexpr (K::retries == 0) a.free(at);
+      else if constexpr (!keeps) a.free(at);
       if constexpr (K::restarts == 0 && K::retries == 0 && !K::atomic) {
         // Not through `actor_handle`: with it, ptxas spills registers for sm_100. `fail` has ended the actor.
         handle(a, a.message);
       } else {
         a.ask_cell = a.asked;
-        actor_handle<K>(a, at, handle);
+        actor_handle<K>(a, kept, handle);
       }
       dead = a.asked;
       reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
-      if (a.failed && dead == NONE) {
+      if constexpr (keeps) {
+        if (!a.failed && dead == NONE) reason = NONE;
+      } else if (a.failed && dead == NONE) {
         a.count_dead(DEAD_FAILED);
-        if constexpr (K::services) a.show_message(DEAD_FAILED);
       }
+    } else if (keeps && dead == kept) {
+      dead = NONE;
     }
-    if (dead != NONE) a.dead_letter(dead, reason, a.id());
+    if constexpr (keeps) {
+      if (reason != NONE) a.count_dead(reason);
+      if (kept != NONE && reason != NONE) a.bury(kept, reason, a.id());
+      else if (kept != NONE) a.free(kept);
+      if (dead != NONE) a.fail_ask(dead, reason);
+    } else if (dead != NONE) {
+      a.dead_letter(dead, reason, a.id());
+    }
+    if constexpr (K::services) a.flush();
   }
   if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
   if (K::services && news != 0) {
