@@ -186,7 +186,7 @@ impl ActorSystem {
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
     pub fn ask_later(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<Asked, ActorError> {
-        Self::may_wait("ask_later")?;
+        Self::may_wait("ActorSystem::ask_later")?;
         let mut tell = Tell::new(to, tag, words);
         tell.head = Message::head_of(tag, words.len(), MAX_ASK_WORDS);
         let mut port = self.port();

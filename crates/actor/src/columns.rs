@@ -124,7 +124,7 @@ impl ActorSystem {
         tag: u8,
         columns: &[Column<'_>],
     ) -> Result<(), ActorError> {
-        Self::may_wait("tell")?;
+        Self::may_wait("ActorSystem::tell")?;
         let rows = Rows::new(to, tag, columns, MAX_WORDS);
         if self.engine.kind() != EngineKind::Cpu || !to.is_sorted() {
             let tells: Vec<_> = (0..to.len()).map(|number| rows.tell(number)).collect();
@@ -177,7 +177,7 @@ impl ActorSystem {
         columns: &[Column<'_>],
         within: Duration,
     ) -> Result<Vec<Message>, (usize, ActorError)> {
-        Self::may_wait("ask").map_err(|error| (0, error))?;
+        Self::may_wait("ActorSystem::ask").map_err(|error| (0, error))?;
         let rows = Rows::new(to, tag, columns, MAX_ASK_WORDS);
         if self.engine.kind() != EngineKind::Cpu {
             let ask = |number: usize| {

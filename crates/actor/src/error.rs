@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use everwarp_runtime::{EngineKind, Error};
 
+use crate::channel::ChannelId;
 use crate::id::ActorId;
 use crate::message::DeadReason;
 use crate::side::{GroupId, NotNamed, NotSupervised};
@@ -143,6 +144,36 @@ pub enum ActorError {
         /// What was asked for.
         what: &'static str,
     },
+    /// The channel holds as many values as it can.
+    #[error("{channel:?} is full: wait, or give it a larger capacity")]
+    ChannelFull {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// The channel holds no value.
+    #[error("{channel:?} is empty: wait for a value")]
+    ChannelEmpty {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// The channel is closed, or belongs to another system.
+    #[error(
+        "{channel:?} is closed, because its last handle was dropped or it was closed: keep a handle"
+    )]
+    ChannelClosed {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// The channel carries values of another type.
+    #[error("{channel:?} carries values of the type `{carries}`, not `{given}`: use that type")]
+    WrongValue {
+        /// The channel.
+        channel: ChannelId,
+        /// The type of its values.
+        carries: &'static str,
+        /// The type that was used.
+        given: &'static str,
+    },
     /// Another actor has the name.
     #[error("the name `{name}` is taken by {holder:?}: unregister it first, or choose another")]
     NameTaken {
@@ -165,7 +196,7 @@ pub enum ActorError {
     },
     /// A handler has called something that waits for other actors.
     #[error(
-        "a handler called ActorSystem::{call}, which would wait for turns of other actors while its own goes on: use \
+        "a handler called {call}, which would wait for turns of other actors while its own goes on: use \
          the methods of ActorCx in handlers"
     )]
     InHandler {

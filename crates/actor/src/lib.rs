@@ -24,6 +24,8 @@ mod builtin;
 #[cfg(not(loom))]
 mod chain;
 #[cfg(not(loom))]
+mod channel;
+#[cfg(not(loom))]
 mod columns;
 #[cfg(not(loom))]
 mod context;
@@ -71,6 +73,7 @@ pub use id::ActorId;
 #[cfg(not(loom))]
 pub use {
     asked::Asked,
+    channel::{Channel, ChannelId, MAX_VALUE_BYTES},
     columns::Column,
     context::ActorCx,
     error::{ActorError, LongMailbox},

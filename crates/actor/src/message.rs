@@ -6,6 +6,8 @@ use everwarp_contract::actor::{
     MESSAGE_TIMER, MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
 };
 
+use everwarp_contract::DevType;
+
 use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::side::TimerId;
@@ -148,6 +150,31 @@ impl Message {
     pub fn missed(&self) -> Option<u64> {
         let is_missed = self.head & MESSAGE_MISSED != 0;
         is_missed.then(|| self.word(0))
+    }
+    /// The value of a channel that ends a receive of this actor, or any value that its sender has put into the words.
+    ///
+    /// # Panics
+    /// A value of this type takes more than [`MAX_ASK_WORDS`] words.
+    pub fn value<T: DevType>(&self) -> T {
+        let bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        assert!(
+            size_of::<T>() <= MAX_ASK_WORDS * 8,
+            "a value takes up to {MAX_ASK_WORDS} words"
+        );
+        T::from_bytes(&bytes[..size_of::<T>()])
+    }
+    /// A reply that is no actor's.
+    pub(crate) fn of_reply(words: &[u64], number: u64) -> Self {
+        let mut message = Self::new(ActorId::NONE, 0, words, MAX_ASK_WORDS);
+        message.head |= MESSAGE_REPLY;
+        message.words[MAX_ASK_WORDS] = number;
+        message
+    }
+    /// The same when there is none because a channel is closed.
+    pub(crate) fn of_closed(number: u64) -> Self {
+        let mut message = Self::of_reply(&[], number);
+        message.head |= MESSAGE_FAILED | DEAD_ENDED;
+        message
     }
     pub(crate) fn of_down(actor: ActorId, ending: Ending, number: u64) -> Self {
         Self {

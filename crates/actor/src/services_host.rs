@@ -22,7 +22,7 @@ impl ActorSystem {
         })
     }
     /// What only the CPU engine has.
-    fn on_cpu(&self, what: &'static str) -> Result<&Local, ActorError> {
+    pub(crate) fn on_cpu(&self, what: &'static str) -> Result<&Local, ActorError> {
         let local = self.local.as_ref();
         let local = local.filter(|local| local.pump.is_none());
         local.ok_or(ActorError::CpuOnly { what })

@@ -518,7 +518,7 @@ impl ActorSystem {
                 kind,
             });
         }
-        Self::may_wait("launch")?;
+        Self::may_wait("ActorSystem::launch")?;
         const EACH: usize = 4;
         let mut all = Vec::with_capacity(count.min(self.config.actors as usize));
         let _port = self.port();
@@ -554,7 +554,7 @@ impl ActorSystem {
     /// # Errors
     /// [`ActorError::Full`], and nothing was sent; or as [`tell`](Self::tell).
     pub fn try_tell(&self, to: ActorId, tag: u8, words: &[u64]) -> Result<(), ActorError> {
-        Self::may_wait("try_tell")?;
+        Self::may_wait("ActorSystem::try_tell")?;
         let (_, problem) = self.hand_over(&[Tell::new(to, tag, words)])?;
         problem.map_or(Ok(()), Err)
     }
@@ -565,7 +565,7 @@ impl ActorSystem {
     /// [`ActorError::Gone`] or [`ActorError::Full`] as in [`tell`](Self::tell), for the first such message. Messages to
     /// other actors are sent all the same; those to the same full actor that come later are not.
     pub fn tell_all(&self, tells: &[Tell]) -> Result<(), ActorError> {
-        Self::may_wait("tell")?;
+        Self::may_wait("ActorSystem::tell")?;
         let mut error = None;
         let begin = Instant::now();
         let mut left = Cow::Borrowed(tells);
@@ -671,7 +671,7 @@ impl ActorSystem {
         words: &[u64],
         within: Duration,
     ) -> Result<Message, ActorError> {
-        Self::may_wait("ask")?;
+        Self::may_wait("ActorSystem::ask")?;
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
         loop {
@@ -765,7 +765,7 @@ impl ActorSystem {
     }
 
     fn signal(&self, actors: &[ActorId], signal: Signal) -> Result<u64, ActorError> {
-        Self::may_wait("stop, kill, activate or deactivate")?;
+        Self::may_wait("ActorSystem::stop, kill, activate or deactivate")?;
         const EACH: usize = 4;
         let _port = self.port();
         let mut gone = 0;
@@ -814,7 +814,7 @@ impl ActorSystem {
     /// # Errors
     /// The engine failed.
     pub fn settle(&self) -> Result<ActorStats, ActorError> {
-        Self::may_wait("settle")?;
+        Self::may_wait("ActorSystem::settle")?;
         let mut port = self.port();
         self.leave(&mut port)?;
         if let Some(anchor) = port.anchor.take() {

@@ -6,6 +6,7 @@
 //! *courier*, which is a task of the first kind's turn function with [`COURIER`] in the upper half of its argument,
 //! carries them out a few at a time.
 
+mod channels;
 mod dead_letters;
 mod groups;
 mod kept;
@@ -13,7 +14,7 @@ mod names;
 mod timers;
 mod watching;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -24,6 +25,7 @@ use crate::context::ActorCx;
 use crate::id::ActorId;
 use crate::message::Message;
 
+pub(crate) use channels::{Receiving, Sending, ValueType, Words};
 pub use dead_letters::{DeadLetter, DeadLetters};
 pub(crate) use groups::NotSupervised;
 pub use groups::{GroupId, GroupStats, Member, Policy, Strategy, Supervision};
@@ -35,6 +37,7 @@ pub use watching::Monitor;
 pub(crate) use dead_letters::Subscribers;
 pub(crate) use timers::Clock;
 
+use channels::{After, Announced, Channel};
 use groups::Groups;
 use kept::Kept;
 use names::Names;
@@ -64,6 +67,8 @@ enum News {
     Message(Message),
     /// The message of a timer, which may have been cancelled meanwhile.
     Timer(u64),
+    /// A value of a channel.
+    Value(Announced),
     /// It begins anew.
     Reset,
 }
@@ -90,8 +95,24 @@ struct Record {
     timers: Vec<u64>,
     /// Numbers of asks that it keeps.
     kept: Vec<u64>,
+    /// Channels that it has waited for.
+    channels: BTreeSet<u64>,
     group: Option<GroupId>,
     part: Option<Part>,
+}
+
+impl Record {
+    /// Whether nothing follows from the end of the actor.
+    fn is_empty(&self) -> bool {
+        self.watchers.is_empty()
+            && self.watches.is_empty()
+            && self.links.is_empty()
+            && self.names.is_empty()
+            && self.key.is_none()
+            && self.channels.is_empty()
+            && self.group.is_none()
+            && self.part.is_none()
+    }
 }
 
 /// What an actor of the host runs.
@@ -125,6 +146,10 @@ struct State {
     kept: HashMap<u64, Kept>,
     last_kept: u64,
     groups: Groups,
+    channels: HashMap<u64, Channel>,
+    last_channel: u64,
+    /// The clock's thread is to let a courier run.
+    kicked: bool,
     closed: bool,
 }
 
@@ -248,16 +273,34 @@ impl Side {
     pub(crate) fn part(&self, actor: ActorId) -> Option<Part> {
         self.state().records.get(&actor)?.part.clone()
     }
+    /// Lets a courier run that another thread submits, so that the caller does not wait for the engine.
+    pub(crate) fn kick(&self) {
+        if !self.has_ops() {
+            return;
+        }
+        self.start_clock();
+        self.state().kicked = true;
+        self.changed.notify_all();
+    }
     /// An actor to which news were to be announced does not live.
     pub(crate) fn forget(&self, actor: ActorId) {
+        let mut after = After::default();
         let mut state = self.state();
-        let record = state.records.remove(&actor);
-        if let Some(record) = &record {
-            record.timers.iter().for_each(|t| state.timers.remove(*t));
-            state.lose(actor, &record.kept, DEAD_ENDED);
+        let Some(record) = state.records.get_mut(&actor) else {
+            return;
+        };
+        let news = std::mem::take(&mut record.news);
+        let timers = std::mem::take(&mut record.timers);
+        let kept = std::mem::take(&mut record.kept);
+        // Its end may not be reported yet, and others may wait for that.
+        if record.is_empty() {
+            state.records.remove(&actor);
         }
-        // A closure may do something when it is dropped.
+        timers.iter().for_each(|t| state.timers.remove(*t));
+        state.lose(actor, &kept, DEAD_ENDED);
+        state.bring_back(news, &mut after);
         drop(state);
+        after.run();
     }
 
     /// Takes the oldest news of an actor, whose turn runs. `none_left` is called before the last one is returned.
@@ -274,6 +317,7 @@ impl Side {
             None => Taken::Nothing,
             Some(News::Reset) => Taken::Reset,
             Some(News::Message(message)) => Taken::Message(message),
+            Some(News::Value(value)) => Taken::Message(state.handled(&value)),
             Some(News::Timer(number)) => match state.timers.take(number) {
                 Some(message) => Taken::Message(message),
                 None => Taken::Nothing,
@@ -288,8 +332,9 @@ impl Side {
             closed: true,
             ..State::default()
         };
-        let all = std::mem::replace(&mut *state, closed);
+        let mut all = std::mem::replace(&mut *state, closed);
         drop(state);
+        channels::abandon(std::mem::take(&mut all.channels));
         // Closures may do something when they are dropped.
         drop(all);
         self.changed.notify_all();

@@ -133,8 +133,8 @@ impl Side {
         match state.records.get_mut(&actor)?.news.pop_front()? {
             News::Message(message) => Some((message, false)),
             News::Timer(number) => state.timers.send(number),
-            // Groups are on the CPU engine only.
-            News::Reset => None,
+            // Groups and channels are on the CPU engine only.
+            News::Reset | News::Value(_) => None,
         }
     }
     /// A GPU handles the message of a periodic timer.
@@ -290,6 +290,9 @@ impl Side {
         loop {
             if state.closed {
                 return false;
+            }
+            if std::mem::take(&mut state.kicked) {
+                return true;
             }
             let now = self.clock.now();
             let wait = match state.timers.queue.first() {

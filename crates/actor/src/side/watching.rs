@@ -9,6 +9,7 @@ use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::message::Message;
 
+use super::channels::After;
 use super::{Op, Side, State};
 
 /// What is notified when an actor ends.
@@ -150,8 +151,12 @@ impl Side {
                 }
             }
         }
+        let mut after = After::default();
+        state.leave_channels(actor, &record.channels);
+        state.bring_back(record.news, &mut after);
         // A closure may do something when it is dropped.
         drop(state);
+        after.run();
         drop(record.part);
     }
 }

@@ -1,6 +1,7 @@
 //! What actors on the CPU engine have next to messages: each promise of `docs/actors.md`, one test for each.
 
 mod asks;
+mod channels;
 mod columns;
 mod groups;
 mod kept;

@@ -1,0 +1,402 @@
+//! Channels: bounded queues of typed values between actors, native tasks and the host.
+
+use std::any::TypeId;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Condvar};
+use std::time::{Duration, Instant};
+
+use everwarp_contract::DevType;
+
+use crate::context::ActorCx;
+use crate::error::ActorError;
+use crate::message::{MAX_ASK_WORDS, Message};
+use crate::notes::NEWS;
+use crate::post::Post;
+use crate::side::{Receiving, Sending, Side, ValueType, Words};
+use crate::sync::Ordering;
+use crate::system::ActorSystem;
+
+/// The most bytes of a channel's value.
+pub const MAX_VALUE_BYTES: usize = MAX_ASK_WORDS * 8;
+
+/// A channel of a system. Numbers are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChannelId(u64);
+
+impl ChannelId {
+    /// The number, for code that keeps channels in words.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// The channel with such a number.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
+fn type_of<T: DevType + 'static>() -> ValueType {
+    const {
+        assert!(
+            size_of::<T>() <= MAX_VALUE_BYTES,
+            "a channel's value has up to 32 bytes"
+        )
+    };
+    ValueType {
+        id: TypeId::of::<T>(),
+        name: std::any::type_name::<T>(),
+        words: size_of::<T>().div_ceil(8),
+    }
+}
+fn words_of<T: DevType>(value: &T) -> Words {
+    let mut bytes = [0; MAX_VALUE_BYTES];
+    // SAFETY: a `DevType` has no padding, so every byte is initialised.
+    let own = unsafe { std::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) };
+    bytes[..own.len()].copy_from_slice(own);
+    std::array::from_fn(|i| {
+        let word = bytes[8 * i..].first_chunk().expect("eight bytes");
+        u64::from_ne_bytes(*word)
+    })
+}
+fn value_of<T: DevType>(words: &Words) -> T {
+    Message::of_reply(words, 0).value()
+}
+
+/// What sending has ended with, where nothing waits.
+fn sent<T>(channel: ChannelId, sending: Sending) -> Result<(), ActorError> {
+    match sending {
+        Sending::Sent => Ok(()),
+        Sending::Full | Sending::Waits => Err(ActorError::ChannelFull { channel }),
+        Sending::Closed => Err(ActorError::ChannelClosed { channel }),
+        Sending::Wrong(carries) => Err(wrong::<T>(channel, carries)),
+    }
+}
+fn received<T: DevType>(channel: ChannelId, receiving: Receiving) -> Result<T, ActorError> {
+    match receiving {
+        Receiving::Value(words) => Ok(value_of(&words)),
+        Receiving::Empty | Receiving::Waits => Err(ActorError::ChannelEmpty { channel }),
+        Receiving::Closed => Err(ActorError::ChannelClosed { channel }),
+        Receiving::Wrong(carries) => Err(wrong::<T>(channel, carries)),
+    }
+}
+fn wrong<T>(channel: ChannelId, carries: &'static str) -> ActorError {
+    ActorError::WrongValue {
+        channel,
+        carries,
+        given: std::any::type_name::<T>(),
+    }
+}
+
+/// What the handles of a channel share.
+struct Inner {
+    side: Arc<Side>,
+    post: Post,
+    id: ChannelId,
+    capacity: usize,
+    changed: Arc<Condvar>,
+    patience: Duration,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.side.close_channel(self.id.0);
+        // This may be a thread of the engine.
+        self.side.kick();
+    }
+}
+
+/// A bounded channel of values of one type, between actors, native tasks and the host. Each value reaches one receiver,
+/// and those of one sender arrive in order. Receivers, and senders when the channel is full, are served in the order in
+/// which they came. The channel is closed when its last handle is dropped; values that it holds are still received.
+///
+/// Actors use it by its [`id`](Self::id): see [`ActorCx::receive_on`]. Native tasks of the CPU engine use
+/// [`try_send`](Self::try_send), and are submitted by [`receive_then`](Self::receive_then), which works with tasks of any
+/// engine.
+pub struct Channel<T> {
+    inner: Arc<Inner>,
+    carries: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Channel<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            carries: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Channel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Channel").field(&self.inner.id).finish()
+    }
+}
+
+impl<T: DevType + Send + 'static> Channel<T> {
+    /// Its number, by which actors use it.
+    pub fn id(&self) -> ChannelId {
+        self.inner.id
+    }
+    /// How many values it holds at most.
+    pub fn capacity(&self) -> usize {
+        self.inner.capacity
+    }
+    /// How many values it holds.
+    pub fn len(&self) -> usize {
+        self.inner.side.channel_length(self.inner.id.0)
+    }
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Closes it: no more values are sent, and waiting senders and receivers end with
+    /// [`ActorError::ChannelClosed`]. What it holds is still received.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn close(&self) -> Result<(), ActorError> {
+        self.inner.side.close_channel(self.inner.id.0);
+        Ok(self.inner.post.carry(&self.inner.side)?)
+    }
+
+    /// Sends a value; waits while the channel is full, up to
+    /// [`ActorConfig::patience`](crate::ActorConfig::patience). A handler must not wait: it uses
+    /// [`try_send`](Self::try_send).
+    ///
+    /// # Errors
+    /// [`ActorError::ChannelFull`] when the time is over, [`ActorError::ChannelClosed`], [`ActorError::InHandler`].
+    pub fn send(&self, value: &T) -> Result<(), ActorError> {
+        self.send_within(value, self.inner.patience)
+    }
+    /// Sends a value; waits up to a time while the channel is full.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_within(&self, value: &T, wait: Duration) -> Result<(), ActorError> {
+        ActorSystem::may_wait("Channel::send")?;
+        let Inner {
+            side,
+            post,
+            id,
+            changed,
+            ..
+        } = &*self.inner;
+        let until = Instant::now().checked_add(wait);
+        let mut carried = Ok(());
+        let to = (id.0, type_of::<T>());
+        let sending = side.send_until(to, words_of(value), changed, until, || {
+            carried = post.carry(side);
+        });
+        carried?;
+        sent::<T>(*id, sending)
+    }
+    /// Sends a value if there is room, or a receiver. It never waits, so that tasks and handlers may call it.
+    ///
+    /// # Errors
+    /// [`ActorError::ChannelFull`] or [`ActorError::ChannelClosed`].
+    pub fn try_send(&self, value: &T) -> Result<(), ActorError> {
+        let Inner { side, id, .. } = &*self.inner;
+        let sending = side.try_send((id.0, type_of::<T>()), words_of(value));
+        side.kick();
+        sent::<T>(*id, sending)
+    }
+
+    /// Receives a value; waits while the channel is empty, up to
+    /// [`ActorConfig::patience`](crate::ActorConfig::patience). A handler must not wait: it uses
+    /// [`ActorCx::receive_on`].
+    ///
+    /// # Errors
+    /// [`ActorError::ChannelEmpty`] when the time is over; [`ActorError::ChannelClosed`] when it is closed and empty;
+    /// [`ActorError::InHandler`].
+    pub fn receive(&self) -> Result<T, ActorError> {
+        self.receive_within(self.inner.patience)
+    }
+    /// Receives a value; waits up to a time while the channel is empty.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_within(&self, wait: Duration) -> Result<T, ActorError> {
+        ActorSystem::may_wait("Channel::receive")?;
+        let Inner {
+            side,
+            post,
+            id,
+            changed,
+            ..
+        } = &*self.inner;
+        let until = Instant::now().checked_add(wait);
+        let mut carried = Ok(());
+        let from = (id.0, type_of::<T>());
+        let receiving = side.receive_until(from, changed, until, || {
+            carried = post.carry(side);
+        });
+        // A value that was received is not lost with the engine.
+        match receiving {
+            Receiving::Value(words) => return Ok(value_of(&words)),
+            other => carried.map_err(ActorError::from).and(received(*id, other)),
+        }
+    }
+    /// Receives a value if there is one. It never waits, so that tasks and handlers may call it.
+    ///
+    /// # Errors
+    /// [`ActorError::ChannelEmpty`], or [`ActorError::ChannelClosed`] when it is closed and empty.
+    pub fn try_receive(&self) -> Result<T, ActorError> {
+        let Inner { side, id, .. } = &*self.inner;
+        let receiving = side.try_receive((id.0, type_of::<T>()));
+        side.kick();
+        received(*id, receiving)
+    }
+    /// Receives a value by continuation: `then` runs with it once there is one, or with none when the channel is closed and
+    /// empty. It runs in the thread that sends, or in this one, and must neither wait nor use this channel's methods that
+    /// wait. It may submit a native task with the value:
+    ///
+    /// ```ignore
+    /// numbers.receive_then(move |n| {
+    ///     let pending = n.map(|n| engine.submit(square.task(SQUARE).arg(n)));
+    ///     …
+    /// })?;
+    /// ```
+    ///
+    /// # Errors
+    /// None so far; the engine may be asked in the future.
+    pub fn receive_then(
+        &self,
+        then: impl FnOnce(Option<T>) + Send + 'static,
+    ) -> Result<(), ActorError> {
+        let Inner { side, id, .. } = &*self.inner;
+        let call = Box::new(move |words: Option<Words>| then(words.as_ref().map(value_of)));
+        let received = side.receive_then((id.0, type_of::<T>()), call);
+        side.kick();
+        received.map_err(|carries| wrong::<T>(*id, carries))
+    }
+}
+
+impl ActorSystem {
+    /// A channel that holds up to `capacity` values. On the CPU engine.
+    ///
+    /// # Errors
+    /// [`ActorError::CpuOnly`].
+    ///
+    /// # Panics
+    /// `capacity` is 0.
+    pub fn channel<T: DevType + Send + 'static>(
+        &self,
+        capacity: usize,
+    ) -> Result<Channel<T>, ActorError> {
+        assert!(capacity > 0, "a channel has room for one value at least");
+        let local = self.on_cpu("typed channels")?;
+        let (number, changed) = local.side.open_channel(type_of::<T>(), capacity);
+        let inner = Inner {
+            side: local.side.clone(),
+            post: local.post.clone(),
+            id: ChannelId(number),
+            capacity,
+            changed,
+            patience: self.config.patience,
+        };
+        Ok(Channel {
+            inner: Arc::new(inner),
+            carries: PhantomData,
+        })
+    }
+}
+
+/// Channels, for handlers. None of these waits. Each takes the lock that timers and monitors take, too. A handler of an
+/// atomic kind that fails does not undo them.
+impl ActorCx<'_, '_, '_> {
+    fn answer_own(&mut self, message: Message) {
+        if let Some(side) = self.host.side() {
+            side.tell_own(self.turn.id, message);
+            self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
+        }
+    }
+    /// Sends a value. When the channel has it, or is closed, this actor receives a [reply](Message::is_reply) whose
+    /// [`ask`](Message::ask) is `number`; [`failure`](Message::failure) says which. While the channel is full, the value
+    /// waits, also when the actor ends. Returns false, and sends nothing, while an earlier value of this actor waits for
+    /// the same channel. An actor fails that sends a value of another type than the channel's.
+    pub fn send_on<T: DevType + 'static>(
+        &mut self,
+        channel: ChannelId,
+        value: &T,
+        number: u64,
+    ) -> bool {
+        let (own, table) = (self.turn.id, self.turn.table);
+        let Some(side) = self.host.side() else {
+            return false;
+        };
+        let to = (channel.0, type_of::<T>());
+        let sending = side.send_of(to, words_of(value), own, number, |id| table.know(id));
+        self.host.post(&side);
+        match sending {
+            None => return false,
+            Some(Sending::Waits) => {}
+            Some(Sending::Sent) => self.answer_own(Message::of_reply(&[], number)),
+            Some(Sending::Closed | Sending::Full) => self.answer_own(Message::of_closed(number)),
+            Some(Sending::Wrong(carries)) => {
+                self.fail_because(&wrong::<T>(channel, carries).to_string());
+            }
+        }
+        true
+    }
+    /// Sends a value if there is room, or a receiver.
+    ///
+    /// # Errors
+    /// [`ActorError::ChannelFull`], [`ActorError::ChannelClosed`] or [`ActorError::WrongValue`].
+    pub fn try_send_on<T: DevType + 'static>(
+        &mut self,
+        channel: ChannelId,
+        value: &T,
+    ) -> Result<(), ActorError> {
+        let side = self
+            .host
+            .side()
+            .ok_or(ActorError::ChannelClosed { channel })?;
+        let sending = side.try_send((channel.0, type_of::<T>()), words_of(value));
+        self.host.post(&side);
+        sent::<T>(channel, sending)
+    }
+    /// Receives a value by continuation: it comes as a [reply](Message::is_reply) whose [`value`](Message::value) it is and
+    /// whose [`ask`](Message::ask) is `number`, or with the [`failure`](Message::failure) `Ended` when the channel is closed
+    /// and empty. A value on its way to an actor that ends goes back to the channel. An actor fails that receives values of
+    /// another type than the channel's.
+    pub fn receive_on<T: DevType + 'static>(&mut self, channel: ChannelId, number: u64) {
+        let (own, table) = (self.turn.id, self.turn.table);
+        let Some(side) = self.host.side() else { return };
+        let from = (channel.0, type_of::<T>());
+        let receiving = side.receive_of(from, own, number, |id| table.know(id));
+        self.host.post(&side);
+        match receiving {
+            Receiving::Waits => {}
+            Receiving::Value(_) => {
+                self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
+            }
+            Receiving::Closed | Receiving::Empty => self.answer_own(Message::of_closed(number)),
+            Receiving::Wrong(carries) => {
+                self.fail_because(&wrong::<T>(channel, carries).to_string());
+            }
+        }
+    }
+    /// Receives a value if there is one.
+    ///
+    /// # Errors
+    /// [`ActorError::ChannelEmpty`], [`ActorError::ChannelClosed`] or [`ActorError::WrongValue`].
+    pub fn try_receive_on<T: DevType + 'static>(
+        &mut self,
+        channel: ChannelId,
+    ) -> Result<T, ActorError> {
+        let side = self
+            .host
+            .side()
+            .ok_or(ActorError::ChannelClosed { channel })?;
+        let receiving = side.try_receive((channel.0, type_of::<T>()));
+        self.host.post(&side);
+        received(channel, receiving)
+    }
+    /// Closes a channel, as [`Channel::close`] does.
+    pub fn close_channel(&mut self, channel: ChannelId) {
+        if let Some(side) = self.host.side() {
+            side.close_channel(channel.0);
+            self.host.post(&side);
+        }
+    }
+}
