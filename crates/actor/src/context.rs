@@ -287,10 +287,12 @@ impl TurnHost for TaskHost<'_> {
     }
     fn dead(&mut self, to: ActorId, message: &Cell, reason: u32) {
         if let Some(side) = self.side() {
+            let message = message_in(message);
+            side.payloads.end(&message);
             side.dead_letters.send(DeadLetter {
                 reason: DeadReason::of(reason),
                 to,
-                message: message_in(message),
+                message,
             });
         }
     }
@@ -605,6 +607,7 @@ impl ActorCx<'_, '_, '_> {
             self.turn.table.cells[cell as usize]
                 .from
                 .store(from, Ordering::Relaxed);
+            self.pass_payload(place, cell);
             self.send(to, cell);
         }
     }
@@ -678,6 +681,7 @@ impl ActorCx<'_, '_, '_> {
             }
         }
         self.turn.stopping |= failed && !goes_on;
+        self.end_payloads();
         Retry::Done
     }
     /// The message in this place, which is no ask any more, is a dead letter.
@@ -750,6 +754,7 @@ impl ActorCx<'_, '_, '_> {
                 Held::Kept(kept, place) => self.keep_again(kept, cell, &undo.kept[place]),
                 Held::Tell(_) => {
                     self.forget_deadline(cell);
+                    self.undo_payload(cell);
                     self.turn.free(cell);
                 }
                 Held::Reply(place) => {

@@ -174,6 +174,19 @@ pub enum ActorError {
         /// The type that was used.
         given: &'static str,
     },
+    /// The message has no payload, or a handler has taken it out.
+    #[error(
+        "the message has no payload, or it was taken out before: send it with tell_with, and open it once"
+    )]
+    NoPayload,
+    /// The payload of a message has another type.
+    #[error("the payload is of the type `{carries}`, not `{given}`: open it as that type")]
+    WrongPayload {
+        /// Its type.
+        carries: &'static str,
+        /// The type that was asked for.
+        given: &'static str,
+    },
     /// Another actor has the name.
     #[error("the name `{name}` is taken by {holder:?}: unregister it first, or choose another")]
     NameTaken {

@@ -40,6 +40,8 @@ mod message;
 #[cfg(not(loom))]
 mod neighbours;
 #[cfg(not(loom))]
+mod payload;
+#[cfg(not(loom))]
 mod post;
 #[cfg(not(loom))]
 #[doc(hidden)] // `actors!` names it
@@ -79,6 +81,7 @@ pub use {
     error::{ActorError, LongMailbox},
     failures::Failure,
     message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message},
+    payload::{MAX_PAYLOAD_WORDS, Refused},
     program::{ActorProgram, BatchClosure, BatchFn, Handler, HandlerClosure, HandlerFn, Kind},
     restarts::Restarts,
     side::{

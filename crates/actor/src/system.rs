@@ -61,7 +61,7 @@ impl Default for ActorConfig {
 pub struct Tell {
     to: ActorId,
     pub(crate) head: u32,
-    words: [u64; MAX_WORDS],
+    pub(crate) words: [u64; MAX_WORDS],
 }
 
 impl Tell {

@@ -64,9 +64,9 @@ pub use everwarp_actor::{
     ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorStats, ActorSystem, AskId, Asked,
     BatchClosure, BatchFn, Channel, ChannelId, Column, DeadLetter, DeadLetters, DeadReason, Ending,
     Failure, Faults, Field, FieldType, GroupId, GroupStats, Handler, HandlerClosure, HandlerFn,
-    Inlet, KeptAsk, Kind, LongMailbox, MAX_ASK_WORDS, MAX_VALUE_BYTES, MAX_WORDS, Member, Message,
-    MessageType, Monitor, Outlet, Policy, Restarts, Simulation, Slow, Strategy, Supervision, Tell,
-    TimerId, Topic, Value, actors,
+    Inlet, KeptAsk, Kind, LongMailbox, MAX_ASK_WORDS, MAX_PAYLOAD_WORDS, MAX_VALUE_BYTES,
+    MAX_WORDS, Member, Message, MessageType, Monitor, Outlet, Policy, Refused, Restarts,
+    Simulation, Slow, Strategy, Supervision, Tell, TimerId, Topic, Value, actors,
 };
 #[cfg(feature = "process")]
 pub use everwarp_handler::{ActorModule, ModuleError, program_of, program_with};

@@ -24,6 +24,7 @@ use everwarp_contract::actor::DEAD_ENDED;
 use crate::context::ActorCx;
 use crate::id::ActorId;
 use crate::message::Message;
+use crate::payload::Payloads;
 
 pub(crate) use channels::{Receiving, Sending, ValueType, Words};
 pub use dead_letters::{DeadLetter, DeadLetters};
@@ -174,6 +175,7 @@ pub(crate) struct Side {
     changed: Condvar,
     pub(crate) clock: Clock,
     pub(crate) dead_letters: Subscribers,
+    pub(crate) payloads: Payloads,
     /// Replies that came after their deadline.
     pub(crate) late: AtomicU64,
     thread: Mutex<ClockThread>,
@@ -202,6 +204,7 @@ impl Side {
             changed: Condvar::new(),
             clock,
             dead_letters: Subscribers::default(),
+            payloads: Payloads::default(),
             late: AtomicU64::new(0),
             thread: Mutex::default(),
         }
@@ -335,8 +338,9 @@ impl Side {
         let mut all = std::mem::replace(&mut *state, closed);
         drop(state);
         channels::abandon(std::mem::take(&mut all.channels));
-        // Closures may do something when they are dropped.
+        // Closures and payloads may do something when they are dropped.
         drop(all);
+        self.payloads.clear();
         self.changed.notify_all();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let ClockThread::Runs(running) = std::mem::take(&mut *thread) {

@@ -160,3 +160,28 @@ impl Side {
         drop(record.part);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::side::Clock;
+
+    /// Between the moment in which an actor does not live any more and the report of its end, news for it come.
+    #[test]
+    fn news_for_an_actor_that_has_just_ended_do_not_end_its_monitors() {
+        let side = Side::new(Clock::Virtual(AtomicU64::new(0)));
+        let (actor, known) = (ActorId::new(3, 1), |_| true);
+        let monitor = side.monitor_from_host(actor, known);
+        side.tell(actor, Message::EMPTY);
+        side.forget(actor);
+        assert!(monitor.ended_within(Duration::ZERO).is_none());
+        side.ended(actor, Ending::Killed);
+        assert_eq!(monitor.ended_within(Duration::ZERO), Some(Ending::Killed));
+        // Nothing is kept of an actor that no party waits for.
+        side.tell(actor, Message::EMPTY);
+        side.forget(actor);
+        assert!(side.state().records.is_empty());
+    }
+}

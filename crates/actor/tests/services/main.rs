@@ -8,6 +8,7 @@ mod kept;
 mod letters;
 mod misuse;
 mod names;
+mod payloads;
 mod shapes;
 mod simulated;
 mod streams;

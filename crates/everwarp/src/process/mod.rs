@@ -79,7 +79,7 @@
 //!
 //! Processes whose module imports `everwarp:gpu` exchange messages over channels, with each other and with the host:
 //! [`Host::channel`] makes a channel, [`Command::end`] passes one of its ends to a process, and the host keeps the other
-//! as a [`Sender`] or a [`Receiver`].
+//! as a [`Sender`] or a [`Receiver`]. A [`Bridge`] joins one with a typed channel of actors, tasks and the host.
 //!
 //! # Sockets
 //!
@@ -93,6 +93,7 @@
 //! [`ChannelError`]. All of them convert into [`Error`]. A process that fails is not an error of this kind: its [`Exit`]
 //! says so.
 
+mod bridge;
 mod builder;
 mod child;
 mod command;
@@ -105,6 +106,7 @@ mod parallel;
 pub mod serving;
 mod shown;
 
+pub use bridge::{Bridge, BridgeError};
 pub use builder::HostBuilder;
 #[cfg(target_os = "linux")]
 pub(crate) use builder::Place;

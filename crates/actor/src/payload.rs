@@ -1,0 +1,263 @@
+//! Payloads: values of any size whose ownership moves with a message. A cell has a payload's number; the value is in a
+//! table of the system's side until a handler takes it out. Rules:
+//! 1. A number is in one message. Passing the message on gives the payload another number.
+//! 2. The value is dropped with its message: after the handler, when the message is a dead letter, when what an atomic
+//!    kind's handler sent is undone, or with the system.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::context::ActorCx;
+use crate::error::ActorError;
+use crate::id::ActorId;
+use crate::message::Message;
+use crate::sync::Ordering;
+use crate::system::{ActorSystem, Tell};
+use crate::table::Cell;
+
+/// The most words of a message with a payload.
+pub const MAX_PAYLOAD_WORDS: usize = 3;
+
+/// `DevMessage::head`: the message has a payload, whose number is the word after the first three. On the CPU engine only;
+/// there, no event has this bit.
+const PAYLOAD: u32 = 1 << 31;
+
+/// A value, and the name of its type.
+struct Payload {
+    value: Box<dyn Any + Send>,
+    name: &'static str,
+}
+
+/// The payloads of a system that are in messages.
+#[derive(Default)]
+pub(crate) struct Payloads {
+    last: AtomicU64,
+    all: Mutex<HashMap<u64, Payload>>,
+}
+
+impl fmt::Debug for Payloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Payloads").field(&self.all().len()).finish()
+    }
+}
+
+impl Payloads {
+    /// No panic leaves the table wrong.
+    fn all(&self) -> MutexGuard<'_, HashMap<u64, Payload>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn put(&self, payload: Payload) -> u64 {
+        let number = 1 + self.last.fetch_add(1, Ordering::Relaxed);
+        self.all().insert(number, payload);
+        number
+    }
+    fn add<P: Send + 'static>(&self, value: P) -> u64 {
+        self.put(Payload {
+            value: Box::new(value),
+            name: std::any::type_name::<P>(),
+        })
+    }
+    /// Takes a payload out, if it has this type.
+    fn take<P: 'static>(&self, number: u64) -> Result<P, ActorError> {
+        let mut all = self.all();
+        let payload = all.remove(&number).ok_or(ActorError::NoPayload)?;
+        let Payload { value, name } = payload;
+        match value.downcast::<P>() {
+            Ok(value) => Ok(*value),
+            Err(value) => {
+                all.insert(number, Payload { value, name });
+                Err(ActorError::WrongPayload {
+                    carries: name,
+                    given: std::any::type_name::<P>(),
+                })
+            }
+        }
+    }
+    /// Gives a payload to another message. None if a handler has taken it out.
+    fn pass_on(&self, number: u64) -> Option<u64> {
+        let payload = self.all().remove(&number);
+        payload.map(|payload| self.put(payload))
+    }
+    /// A message has ended: so does its payload.
+    pub(crate) fn end(&self, message: &Message) {
+        if message.has_payload() {
+            // It may do something when it is dropped, so the lock is not held.
+            let payload = self.all().remove(&message.payload());
+            drop(payload);
+        }
+    }
+    /// The system ends.
+    pub(crate) fn clear(&self) {
+        let all = std::mem::take(&mut *self.all());
+        drop(all);
+    }
+}
+
+impl Message {
+    /// Whether a payload came with it; a handler may have taken that out.
+    pub fn has_payload(&self) -> bool {
+        self.head & PAYLOAD != 0
+    }
+    fn payload(&self) -> u64 {
+        self.words[MAX_PAYLOAD_WORDS]
+    }
+}
+
+/// Marks the message in a cell as one with a payload.
+fn attach(cell: &Cell, number: u64) {
+    let head = cell.head.load(Ordering::Relaxed);
+    cell.head.store(head | PAYLOAD, Ordering::Relaxed);
+    cell.words[MAX_PAYLOAD_WORDS].store(number, Ordering::Relaxed);
+}
+
+/// A message that was not sent, and its payload.
+pub struct Refused<P> {
+    /// Why.
+    pub error: ActorError,
+    /// The payload; none if the engine has failed and the actor had it by then.
+    pub payload: Option<P>,
+}
+
+impl<P> fmt::Debug for Refused<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Refused").field(&self.error).finish()
+    }
+}
+impl<P> fmt::Display for Refused<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+impl<P> std::error::Error for Refused<P> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+impl<P> From<Refused<P>> for ActorError {
+    fn from(refused: Refused<P>) -> Self {
+        refused.error
+    }
+}
+
+impl ActorSystem {
+    /// Sends a message with a payload, as [`tell`](Self::tell): a value of any size, which is not copied, and which the
+    /// handler takes out with [`ActorCx::open`]. It is dropped with its message. On the CPU engine.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell), or [`ActorError::CpuOnly`], with the payload.
+    ///
+    /// # Panics
+    /// There are more than [`MAX_PAYLOAD_WORDS`] words.
+    pub fn tell_with<P: Send + 'static>(
+        &self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        payload: P,
+    ) -> Result<(), Refused<P>> {
+        let side = match self.on_cpu("messages with payloads") {
+            Ok(local) => &local.side,
+            Err(error) => {
+                let payload = Some(payload);
+                return Err(Refused { error, payload });
+            }
+        };
+        let mut tell = Tell::new(to, tag, words);
+        let number = side.payloads.add(payload);
+        tell.attach(
+            Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS) | PAYLOAD,
+            number,
+        );
+        self.tell_all(&[tell]).map_err(|error| Refused {
+            error,
+            payload: side.payloads.take(number).ok(),
+        })
+    }
+}
+
+impl Tell {
+    fn attach(&mut self, head: u32, number: u64) {
+        self.head = head;
+        self.words[MAX_PAYLOAD_WORDS] = number;
+    }
+}
+
+/// Payloads, for handlers.
+impl ActorCx<'_, '_, '_> {
+    /// Takes the payload out of the message that is being handled. It belongs to the handler then: one that fails and
+    /// handles the message again finds none.
+    ///
+    /// # Errors
+    /// [`ActorError::NoPayload`] if there is none, or it was taken out before; [`ActorError::WrongPayload`] if it is of
+    /// another type, and it stays in the message.
+    pub fn open<P: 'static>(&mut self) -> Result<P, ActorError> {
+        self.open_at(0)
+    }
+    /// The same for the message in this place of several.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    ///
+    /// # Panics
+    /// There is no such message.
+    pub fn open_at<P: 'static>(&mut self, place: usize) -> Result<P, ActorError> {
+        let message = &self.messages[place];
+        if !message.has_payload() {
+            return Err(ActorError::NoPayload);
+        }
+        let side = self.host.side().ok_or(ActorError::NoPayload)?;
+        side.payloads.take(message.payload())
+    }
+    /// Sends a message with a payload, as [`tell`](Self::tell).
+    ///
+    /// # Panics
+    /// There are more than [`MAX_PAYLOAD_WORDS`] words.
+    pub fn tell_with<P: Send + 'static>(
+        &mut self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        payload: P,
+    ) {
+        let head = Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS);
+        // The system ends: no message is handled any more.
+        let Some(side) = self.host.side() else { return };
+        if self.spend()
+            && let Some(cell) = self.write(head, words, None)
+        {
+            let number = side.payloads.add(payload);
+            attach(&self.turn.table.cells[cell as usize], number);
+            self.send(to, cell);
+        }
+    }
+    /// The message in a cell passes on the payload of the one that is being handled, if it still has it.
+    pub(crate) fn pass_payload(&mut self, place: usize, cell: u32) {
+        let message = &self.messages[place];
+        if message.has_payload()
+            && let Some(side) = self.host.side()
+            && let Some(number) = side.payloads.pass_on(message.payload())
+        {
+            attach(&self.turn.table.cells[cell as usize], number);
+        }
+    }
+    /// Messages were handled: what is left of their payloads is dropped.
+    pub(crate) fn end_payloads(&mut self) {
+        if self.messages.iter().any(Message::has_payload)
+            && let Some(side) = self.host.side()
+        {
+            self.messages.iter().for_each(|m| side.payloads.end(m));
+        }
+    }
+    /// A message that was not sent is undone.
+    pub(crate) fn undo_payload(&mut self, cell: u32) {
+        let message = crate::context::message_in(&self.turn.table.cells[cell as usize]);
+        if message.has_payload()
+            && let Some(side) = self.host.side()
+        {
+            side.payloads.end(&message);
+        }
+    }
+}
