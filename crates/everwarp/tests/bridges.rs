@@ -53,7 +53,7 @@ fn values_go_from_the_host_through_a_process_to_an_actor() {
     let (back, answers) = host.channel(2, 8).expect("there is room");
     let mut command = Command::new(&host, &echo);
     let process = command.end(from.end()).end(back.end()).spawn();
-    let mut process = process.expect("it starts");
+    let process = process.expect("it starts");
     drop((command, from, back));
     let sends = Bridge::to_processes(jobs.clone(), to);
     let receives = Bridge::from_processes(answers, results.clone());

@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use everwarp::Engine;
+use everwarp::actor::{ActorConfig, ActorId, ActorSystem, Column};
 use everwarp::cuda::raw::Raw;
 use everwarp_programs::asks::Questions;
 use everwarp_programs::big::{Crowd, reference as big_reference};
-use everwarp_programs::counting::Count;
+use everwarp_programs::counting::{Count, DevCounter};
 use everwarp_programs::ring::{Ring, reference as ring_reference};
 use everwarp_programs::skynet::{Tree, reference as skynet_reference};
 use everwarp_programs::{asks, big, counting, ring, skynet};
@@ -22,7 +24,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "`ring` is one token that 1,000 actors pass around: a message waits for the one before. `ring_full` has a token for each \
             actor. `counting` is 100 actors that send to one. In `big` as many messages as there are actors are sent on ten \
             times to actors chosen at random. `skynet` launches a tree of actors and adds its leaves. In `asks` the actors \
-            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. `ring_wide` and \
+            of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. `host_tells` is messages of the \
+            host to 10,000 actors, until all are handled, and `host_launches` actors that the host launches. `ring_wide` and \
             `asks_many` are the same with 50,000 actors and 250,000 pairs. The rows `raw` are what the GPU needs at least, \
             without an engine. \
             `ring_kernel_stream` and `ring_kernel_relay` are ring kernels, whose messages take 10 us of work each. The \
@@ -41,6 +44,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             questions(cx, MANY, &[1_000_000, 10_000_000, 100_000_000])
         }),
         Part::many("ask_from_host", On::Both, host),
+        Part::many("host_tells", On::Both, tells),
+        Part::many("host_launches", On::Both, launches),
         Part::many("raw", On::Cuda, raw),
         Part::many("ring_kernel_stream", On::Cpu, rings::stream),
         Part::many("ring_kernel_relay", On::Cpu, rings::relay),
@@ -59,6 +64,8 @@ const HOPS: u32 = 10;
 const PAIRS: u32 = 1000;
 /// Pairs that fill a GPU.
 const MANY: u32 = 250_000;
+/// Actors to which the host sends.
+const TOLD: usize = 10_000;
 /// Single asks of the host.
 const ASKS: usize = 20_000;
 
@@ -231,6 +238,95 @@ fn host(cx: &Context<'_>) -> Result<(), CliError> {
     }
     let what = "the host asks an actor and waits for the reply";
     cx.emit(Row::new(what, "ask", 1.0, times).verified(right))
+}
+
+/// A system of counters, with room for `actors` and for messages that the host hands over at once.
+fn counters(engine: &Engine, actors: u32, messages: u32) -> Result<ActorSystem, CliError> {
+    let config = ActorConfig {
+        actors,
+        messages: messages + (1 << 16),
+        host_messages: 1 << 17,
+        ..ActorConfig::default()
+    };
+    Ok(ActorSystem::start(engine, &counting::COUNTING, config)?)
+}
+
+fn tells(cx: &Context<'_>) -> Result<(), CliError> {
+    let program = counting::COUNTING.program();
+    let engine = cx.device.engine().program(program).start()?;
+    let what = "messages of the host to 10,000 actors, in one call, until all are handled";
+    let sizes = [100_000, 1_000_000, 10_000_000];
+    sweep(cx, label(what, "message"), &sizes, |n| {
+        let system = counters(&engine, TOLD as u32, 1 << 20)?;
+        let mut actors = system.launch_all(counting::COUNTER, TOLD)?;
+        actors.sort_unstable();
+        // Each actor's messages are next to each other.
+        let each = n as usize / TOLD;
+        let to: Vec<_> = actors.iter().flat_map(|a| vec![*a; each]).collect();
+        let words: Vec<_> = (0..n).collect();
+        let system = std::rc::Rc::new(system);
+        let checked = system.clone();
+        Ok(Measured {
+            run: move || {
+                system.tell_columns(&to, 0, &[Column::Each(&words)])?;
+                system.settle()?;
+                Ok(())
+            },
+            check: move |rounds| {
+                let (mut sum, mut count) = (0, 0);
+                for actor in &actors {
+                    let state: DevCounter = checked.state(*actor)?;
+                    sum += state.sum;
+                    count += state.count;
+                }
+                Ok((sum, count) == (rounds * (n * (n - 1) / 2), rounds * n))
+            },
+        })
+    })
+}
+
+/// Actors that the host launches, and kills after each repetition, which is not timed.
+struct Launches {
+    system: ActorSystem,
+    actors: Vec<ActorId>,
+    count: usize,
+}
+
+impl Work for Launches {
+    fn before(&mut self) -> Result<(), CliError> {
+        self.system.kill(&self.actors)?;
+        self.system.settle()?;
+        self.actors.clear();
+        Ok(())
+    }
+    fn run(&mut self) -> Result<(), CliError> {
+        self.actors = self.system.launch_all(counting::COUNTER, self.count)?;
+        Ok(())
+    }
+    fn is_right(&mut self, _rounds: u64) -> Result<bool, CliError> {
+        // All of them live, and each is there once.
+        let unique: std::collections::HashSet<_> = self.actors.iter().collect();
+        let told = self.system.tell_columns(&self.actors, 0, &[Column::All(1)]);
+        Ok(unique.len() == self.count && told.is_ok())
+    }
+}
+
+fn launches(cx: &Context<'_>) -> Result<(), CliError> {
+    let program = counting::COUNTING.program();
+    let engine = cx.device.engine().program(program).start()?;
+    let what = "actors that the host launches, in one call";
+    sweep(
+        cx,
+        label(what, "actor"),
+        &[10_000, 100_000, 1_000_000],
+        |n| {
+            Ok(Launches {
+                system: counters(&engine, n as u32, n as u32)?,
+                actors: Vec::new(),
+                count: n as usize,
+            })
+        },
+    )
 }
 
 /// What the GPU needs at least. No engine is resident.
