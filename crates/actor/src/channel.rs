@@ -8,13 +8,10 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::DevType;
 
-use crate::context::ActorCx;
 use crate::error::ActorError;
 use crate::message::{MAX_ASK_WORDS, Message};
-use crate::notes::NEWS;
 use crate::post::Post;
 use crate::side::{Receiving, Sending, Side, ValueType, Words};
-use crate::sync::Ordering;
 use crate::system::ActorSystem;
 
 /// The most bytes of a channel's value.
@@ -22,7 +19,7 @@ pub const MAX_VALUE_BYTES: usize = MAX_ASK_WORDS * 8;
 
 /// A channel of a system. Numbers are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChannelId(u64);
+pub struct ChannelId(pub(crate) u64);
 
 impl ChannelId {
     /// The number, for code that keeps channels in words.
@@ -35,7 +32,7 @@ impl ChannelId {
     }
 }
 
-fn type_of<T: DevType + 'static>() -> ValueType {
+pub(crate) fn type_of<T: DevType + 'static>() -> ValueType {
     const {
         assert!(
             size_of::<T>() <= MAX_VALUE_BYTES,
@@ -48,7 +45,7 @@ fn type_of<T: DevType + 'static>() -> ValueType {
         words: size_of::<T>().div_ceil(8),
     }
 }
-fn words_of<T: DevType>(value: &T) -> Words {
+pub(crate) fn words_of<T: DevType>(value: &T) -> Words {
     let mut bytes = [0; MAX_VALUE_BYTES];
     // SAFETY: a `DevType` has no padding, so every byte is initialised.
     let own = unsafe { std::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) };
@@ -63,7 +60,7 @@ fn value_of<T: DevType>(words: &Words) -> T {
 }
 
 /// What sending has ended with, where nothing waits.
-fn sent<T>(channel: ChannelId, sending: Sending) -> Result<(), ActorError> {
+pub(crate) fn sent<T>(channel: ChannelId, sending: Sending) -> Result<(), ActorError> {
     match sending {
         Sending::Sent => Ok(()),
         Sending::Full | Sending::Waits => Err(ActorError::ChannelFull { channel }),
@@ -71,7 +68,10 @@ fn sent<T>(channel: ChannelId, sending: Sending) -> Result<(), ActorError> {
         Sending::Wrong(carries) => Err(wrong::<T>(channel, carries)),
     }
 }
-fn received<T: DevType>(channel: ChannelId, receiving: Receiving) -> Result<T, ActorError> {
+pub(crate) fn received<T: DevType>(
+    channel: ChannelId,
+    receiving: Receiving,
+) -> Result<T, ActorError> {
     match receiving {
         Receiving::Value(words) => Ok(value_of(&words)),
         Receiving::Empty | Receiving::Waits => Err(ActorError::ChannelEmpty { channel }),
@@ -79,7 +79,7 @@ fn received<T: DevType>(channel: ChannelId, receiving: Receiving) -> Result<T, A
         Receiving::Wrong(carries) => Err(wrong::<T>(channel, carries)),
     }
 }
-fn wrong<T>(channel: ChannelId, carries: &'static str) -> ActorError {
+pub(crate) fn wrong<T>(channel: ChannelId, carries: &'static str) -> ActorError {
     ActorError::WrongValue {
         channel,
         carries,
@@ -109,9 +109,51 @@ impl Drop for Inner {
 /// and those of one sender arrive in order. Receivers, and senders when the channel is full, are served in the order in
 /// which they came. The channel is closed when its last handle is dropped; values that it holds are still received.
 ///
-/// Actors use it by its [`id`](Self::id): see [`ActorCx::receive_on`]. Native tasks of the CPU engine use
+/// Actors use it by its [`id`](Self::id): see [`ActorCx::receive_on`](crate::ActorCx::receive_on). Native tasks of the CPU engine use
 /// [`try_send`](Self::try_send), and are submitted by [`receive_then`](Self::receive_then), which works with tasks of any
 /// engine.
+///
+/// ```
+/// use everwarp_actor::{ActorProgram, ActorSystem, ChannelId, Kind};
+/// use everwarp_runtime::{Device, Select};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Doubles what it receives from the channel in word 0, and sends it on the one in word 1.
+/// let kind = Kind::closure("double", 16, |actor, message| {
+///     if !message.is_reply() {
+///         let channels = [message.word(0), message.word(1)].map(u64::to_ne_bytes);
+///         actor.state_bytes()[..16].copy_from_slice(channels.as_flattened());
+///     }
+///     let word = |at: usize, state: &[u8]| {
+///         ChannelId::from_bits(u64::from_ne_bytes(state[at..at + 8].try_into().expect("8 bytes")))
+///     };
+///     let (from, to) = (word(0, actor.state_bytes()), word(8, actor.state_bytes()));
+///     if message.is_reply() && message.ask() == 1 {
+///         match message.failure() {
+///             None => drop(actor.send_on(to, &(2 * message.value::<u64>()), 2)),
+///             Some(_) => actor.stop(), // the channel is closed and empty
+///         }
+///     } else {
+///         // The first value, or the next one once the last was sent.
+///         actor.receive_on::<u64>(from, 1);
+///     }
+/// });
+/// let program = ActorProgram::closures("doubles", vec![kind]);
+/// let device = Device::open(Select::Cpu)?;
+/// let engine = device.engine().program(program.program()).start()?;
+/// let system = ActorSystem::start(&engine, &program, Default::default())?;
+///
+/// let (numbers, doubles) = (system.channel::<u64>(4)?, system.channel::<u64>(1)?);
+/// let actor = system.launch(0)?;
+/// system.tell(actor, 0, &[numbers.id().bits(), doubles.id().bits()])?;
+/// for number in 1..=4 {
+///     numbers.send(&number)?;
+/// }
+/// for number in 1..=4 {
+///     assert_eq!(doubles.receive()?, 2 * number);
+/// }
+/// # Ok(()) }
+/// ```
 pub struct Channel<T> {
     inner: Arc<Inner>,
     carries: PhantomData<fn() -> T>,
@@ -203,7 +245,7 @@ impl<T: DevType + Send + 'static> Channel<T> {
 
     /// Receives a value; waits while the channel is empty, up to
     /// [`ActorConfig::patience`](crate::ActorConfig::patience). A handler must not wait: it uses
-    /// [`ActorCx::receive_on`].
+    /// [`ActorCx::receive_on`](crate::ActorCx::receive_on).
     ///
     /// # Errors
     /// [`ActorError::ChannelEmpty`] when the time is over; [`ActorError::ChannelClosed`] when it is closed and empty;
@@ -250,11 +292,37 @@ impl<T: DevType + Send + 'static> Channel<T> {
     /// empty. It runs in the thread that sends, or in this one, and must neither wait nor use this channel's methods that
     /// wait. It may submit a native task with the value:
     ///
-    /// ```ignore
-    /// numbers.receive_then(move |n| {
-    ///     let pending = n.map(|n| engine.submit(square.task(SQUARE).arg(n)));
-    ///     …
+    /// ```
+    /// use everwarp_actor::{ActorProgram, ActorSystem, Kind};
+    /// use everwarp_runtime::{
+    ///     DevNone, Device, Function, Params, Program, ProgramRef, Select, Shape, Twin,
+    /// };
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let square = Twin::new(|task| task.report_add(task.arg() * task.arg()));
+    /// let tasks = ProgramRef::from(Program {
+    ///     name: "tasks".into(),
+    ///     functions: vec![Function::shaped(Shape::Lane, "square".into(), square)].into(),
+    ///     device_source: "".into(),
+    ///     wgsl_source: "".into(),
+    ///     params: Params::of::<DevNone>(),
+    /// });
+    /// let actors = ActorProgram::closures("actors", vec![Kind::host("host")]);
+    /// let device = Device::open(Select::Cpu)?;
+    /// let engine = device.engine().program(actors.program()).program(tasks.clone()).start()?;
+    /// let system = ActorSystem::start(&engine, &actors, Default::default())?;
+    ///
+    /// let numbers = system.channel::<u64>(8)?;
+    /// let (done, results) = std::sync::mpsc::channel();
+    /// let (own, squares) = (engine.clone(), engine.plain_instance(tasks)?);
+    /// numbers.receive_then(move |number| {
+    ///     let number = number.expect("the channel is open");
+    ///     let pending = own.submit(squares.task(0).arg(number));
+    ///     done.send(pending).expect("main waits");
     /// })?;
+    /// numbers.send(&7)?;
+    /// assert_eq!(results.recv()??.wait()?.value, 49);
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
@@ -298,105 +366,5 @@ impl ActorSystem {
             inner: Arc::new(inner),
             carries: PhantomData,
         })
-    }
-}
-
-/// Channels, for handlers. None of these waits. Each takes the lock that timers and monitors take, too. A handler of an
-/// atomic kind that fails does not undo them.
-impl ActorCx<'_, '_, '_> {
-    fn answer_own(&mut self, message: Message) {
-        if let Some(side) = self.host.side() {
-            side.tell_own(self.turn.id, message);
-            self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
-        }
-    }
-    /// Sends a value. When the channel has it, or is closed, this actor receives a [reply](Message::is_reply) whose
-    /// [`ask`](Message::ask) is `number`; [`failure`](Message::failure) says which. While the channel is full, the value
-    /// waits, also when the actor ends. Returns false, and sends nothing, while an earlier value of this actor waits for
-    /// the same channel. An actor fails that sends a value of another type than the channel's.
-    pub fn send_on<T: DevType + 'static>(
-        &mut self,
-        channel: ChannelId,
-        value: &T,
-        number: u64,
-    ) -> bool {
-        let (own, table) = (self.turn.id, self.turn.table);
-        let Some(side) = self.host.side() else {
-            return false;
-        };
-        let to = (channel.0, type_of::<T>());
-        let sending = side.send_of(to, words_of(value), own, number, |id| table.know(id));
-        self.host.post(&side);
-        match sending {
-            None => return false,
-            Some(Sending::Waits) => {}
-            Some(Sending::Sent) => self.answer_own(Message::of_reply(&[], number)),
-            Some(Sending::Closed | Sending::Full) => self.answer_own(Message::of_closed(number)),
-            Some(Sending::Wrong(carries)) => {
-                self.fail_because(&wrong::<T>(channel, carries).to_string());
-            }
-        }
-        true
-    }
-    /// Sends a value if there is room, or a receiver.
-    ///
-    /// # Errors
-    /// [`ActorError::ChannelFull`], [`ActorError::ChannelClosed`] or [`ActorError::WrongValue`].
-    pub fn try_send_on<T: DevType + 'static>(
-        &mut self,
-        channel: ChannelId,
-        value: &T,
-    ) -> Result<(), ActorError> {
-        let side = self
-            .host
-            .side()
-            .ok_or(ActorError::ChannelClosed { channel })?;
-        let sending = side.try_send((channel.0, type_of::<T>()), words_of(value));
-        self.host.post(&side);
-        sent::<T>(channel, sending)
-    }
-    /// Receives a value by continuation: it comes as a [reply](Message::is_reply) whose [`value`](Message::value) it is and
-    /// whose [`ask`](Message::ask) is `number`, or with the [`failure`](Message::failure) `Ended` when the channel is closed
-    /// and empty. A value on its way to an actor that ends goes back to the channel. An actor fails that receives values of
-    /// another type than the channel's.
-    pub fn receive_on<T: DevType + 'static>(&mut self, channel: ChannelId, number: u64) {
-        let (own, table) = (self.turn.id, self.turn.table);
-        let Some(side) = self.host.side() else { return };
-        let from = (channel.0, type_of::<T>());
-        let receiving = side.receive_of(from, own, number, |id| table.know(id));
-        self.host.post(&side);
-        match receiving {
-            Receiving::Waits => {}
-            Receiving::Value(_) => {
-                self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
-            }
-            Receiving::Closed | Receiving::Empty => self.answer_own(Message::of_closed(number)),
-            Receiving::Wrong(carries) => {
-                self.fail_because(&wrong::<T>(channel, carries).to_string());
-            }
-        }
-    }
-    /// Receives a value if there is one.
-    ///
-    /// # Errors
-    /// [`ActorError::ChannelEmpty`], [`ActorError::ChannelClosed`] or [`ActorError::WrongValue`].
-    pub fn try_receive_on<T: DevType + 'static>(
-        &mut self,
-        channel: ChannelId,
-    ) -> Result<T, ActorError> {
-        let side = self
-            .host
-            .side()
-            .ok_or(ActorError::ChannelClosed { channel })?;
-        let receiving = side.try_receive((channel.0, type_of::<T>()));
-        self.host.post(&side);
-        received(channel, receiving)
-    }
-    /// Closes a channel, as [`Channel::close`] does.
-    pub fn close_channel(&mut self, channel: ChannelId) {
-        if let Some(side) = self.host.side() {
-            side.close_channel(channel.0);
-            self.host.post(&side);
-        }
     }
 }

@@ -26,6 +26,8 @@ mod chain;
 #[cfg(not(loom))]
 mod channel;
 #[cfg(not(loom))]
+mod channel_actor;
+#[cfg(not(loom))]
 mod columns;
 #[cfg(not(loom))]
 mod context;

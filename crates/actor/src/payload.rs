@@ -146,6 +146,28 @@ impl ActorSystem {
     /// Sends a message with a payload, as [`tell`](Self::tell): a value of any size, which is not copied, and which the
     /// handler takes out with [`ActorCx::open`]. It is dropped with its message. On the CPU engine.
     ///
+    /// ```
+    /// use everwarp_actor::{ActorProgram, ActorSystem, Kind};
+    /// use everwarp_runtime::{Device, Select};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (done, results) = std::sync::mpsc::channel();
+    /// let done = std::sync::Mutex::new(done);
+    /// let kind = Kind::closure("sorter", 8, move |actor, _| {
+    ///     let mut numbers: Vec<u32> = actor.open().expect("it has a payload");
+    ///     numbers.sort_unstable();
+    ///     done.lock().expect("no panic").send(numbers).expect("main waits");
+    /// });
+    /// let program = ActorProgram::closures("sorters", vec![kind]);
+    /// let device = Device::open(Select::Cpu)?;
+    /// let engine = device.engine().program(program.program()).start()?;
+    /// let system = ActorSystem::start(&engine, &program, Default::default())?;
+    /// let sorter = system.launch(0)?;
+    /// system.tell_with(sorter, 0, &[], vec![3_u32, 1, 2])?;
+    /// assert_eq!(results.recv()?, [1, 2, 3]);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`tell`](Self::tell), or [`ActorError::CpuOnly`], with the payload.
     ///

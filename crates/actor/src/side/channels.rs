@@ -5,13 +5,12 @@
 //! 4. A closed channel takes no values, and neither senders nor receivers wait for it. What it holds is still received.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
 
-use super::{News, Side, State};
+use super::{News, State};
 
 /// The words of a value.
 pub(crate) type Words = [u64; MAX_ASK_WORDS];
@@ -32,10 +31,10 @@ pub(crate) struct ValueType {
 pub(crate) struct Seat(Mutex<Option<Result<Words, Closed>>>);
 
 impl Seat {
-    fn set(&self, end: Result<Words, Closed>) {
+    pub(super) fn set(&self, end: Result<Words, Closed>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
-    fn take(&self) -> Option<Result<Words, Closed>> {
+    pub(super) fn take(&self) -> Option<Result<Words, Closed>> {
         let mut end = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         end.take()
     }
@@ -92,8 +91,33 @@ pub(super) struct Channel {
 }
 
 impl Channel {
+    pub(super) fn new(ty: ValueType, capacity: usize, changed: Arc<Condvar>) -> Self {
+        Self {
+            ty,
+            capacity,
+            values: VecDeque::new(),
+            senders: VecDeque::new(),
+            receivers: VecDeque::new(),
+            announced: 0,
+            closed: false,
+            changed,
+        }
+    }
+    /// Whether a value of an actor waits.
+    pub(super) fn has_sender(&self, actor: ActorId) -> bool {
+        self.senders.iter().any(|(party, _)| party.is(actor))
+    }
+    /// How many values it holds.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+    /// A thread of the host does not wait any more.
+    pub(super) fn leave(&mut self, seat: &Arc<Seat>) {
+        self.senders.retain(|(party, _)| !party.is_seat(seat));
+        self.receivers.retain(|party| !party.is_seat(seat));
+    }
     /// A value that is put among the news of an actor, with the actor's number for it.
-    fn announce(&mut self, channel: u64, number: u64, words: Words) -> Announced {
+    pub(super) fn announce(&mut self, channel: u64, number: u64, words: Words) -> Announced {
         self.announced += 1;
         Announced {
             channel,
@@ -150,7 +174,7 @@ pub(crate) enum Receiving {
 /// Continuations that run once the lock is free.
 #[must_use]
 #[derive(Default)]
-pub(crate) struct After(Vec<(Continuation, Option<Words>)>);
+pub(crate) struct After(pub(super) Vec<(Continuation, Option<Words>)>);
 
 impl After {
     pub(crate) fn run(self) {
@@ -216,7 +240,7 @@ impl State {
             self.end_party(&changed, party, Ok(()), after);
         }
     }
-    fn send(
+    pub(super) fn send(
         &mut self,
         to: (u64, ValueType),
         words: Words,
@@ -249,7 +273,7 @@ impl State {
             }
         }
     }
-    fn receive(
+    pub(super) fn receive(
         &mut self,
         from: (u64, ValueType),
         party: Option<Party>,
@@ -274,8 +298,23 @@ impl State {
             }
         }
     }
+    /// The channel takes no more values, and what waits for it ends.
+    pub(super) fn close_channel(&mut self, number: u64, after: &mut After) {
+        let Some(channel) = self.channels.get_mut(&number) else {
+            return;
+        };
+        channel.closed = true;
+        let changed = channel.changed.clone();
+        let receivers = std::mem::take(&mut channel.receivers);
+        let senders = std::mem::take(&mut channel.senders);
+        let senders = senders.into_iter().map(|(party, _)| party);
+        for party in receivers.into_iter().chain(senders) {
+            self.end_party(&changed, party, Err(Closed), after);
+        }
+        self.forget_channel(number);
+    }
     /// A closed channel without values is not kept.
-    fn forget_channel(&mut self, number: u64) {
+    pub(super) fn forget_channel(&mut self, number: u64) {
         let done = |c: &Channel| c.closed && c.values.is_empty() && c.announced == 0;
         if self.channels.get(&number).is_some_and(done) {
             self.channels.remove(&number);
@@ -322,242 +361,8 @@ impl State {
         }
     }
     /// An actor begins to wait for a channel.
-    fn waits_for(&mut self, actor: ActorId, number: u64) {
+    pub(super) fn waits_for(&mut self, actor: ActorId, number: u64) {
         self.record(actor).channels.insert(number);
-    }
-}
-
-impl Side {
-    /// Makes a channel.
-    pub(crate) fn open_channel(&self, ty: ValueType, capacity: usize) -> (u64, Arc<Condvar>) {
-        let mut state = self.state();
-        let changed = Arc::new(Condvar::new());
-        state.last_channel += 1;
-        let number = state.last_channel;
-        let channel = Channel {
-            ty,
-            capacity,
-            values: VecDeque::new(),
-            senders: VecDeque::new(),
-            receivers: VecDeque::new(),
-            announced: 0,
-            closed: false,
-            changed: changed.clone(),
-        };
-        if !state.closed {
-            state.channels.insert(number, channel);
-        }
-        (number, changed)
-    }
-    /// Sends a value, if there is room or a receiver.
-    pub(crate) fn try_send(&self, to: (u64, ValueType), words: Words) -> Sending {
-        let mut after = After::default();
-        let sent = self.state().send(to, words, None, &mut after);
-        after.run();
-        sent
-    }
-    /// Receives a value, if there is one.
-    pub(crate) fn try_receive(&self, from: (u64, ValueType)) -> Receiving {
-        let mut after = After::default();
-        let mut state = self.state();
-        let received = state.receive(from, None, &mut after);
-        state.forget_channel(from.0);
-        drop(state);
-        after.run();
-        received
-    }
-    /// Sends a value of an actor, whose turn runs, and which learns when the channel has it. `know` makes the end of the
-    /// actor known. None if an earlier value of the actor waits.
-    pub(crate) fn send_of(
-        &self,
-        to: (u64, ValueType),
-        words: Words,
-        actor: ActorId,
-        number: u64,
-        know: impl FnOnce(ActorId) -> bool,
-    ) -> Option<Sending> {
-        let mut after = After::default();
-        let mut state = self.state();
-        let waiting = state.channels.get(&to.0);
-        if waiting.is_some_and(|c| c.senders.iter().any(|(party, _)| party.is(actor))) {
-            return None;
-        }
-        let party = know(actor).then_some(Party::Actor(actor, number));
-        let sent = state.send(to, words, party, &mut after);
-        if sent == Sending::Waits {
-            state.waits_for(actor, to.0);
-        }
-        drop(state);
-        after.run();
-        Some(sent)
-    }
-    /// The same for receiving. A value that is there is among the actor's news then, whose note its turn sets.
-    pub(crate) fn receive_of(
-        &self,
-        from: (u64, ValueType),
-        actor: ActorId,
-        number: u64,
-        know: impl FnOnce(ActorId) -> bool,
-    ) -> Receiving {
-        let mut after = After::default();
-        let mut state = self.state();
-        let party = know(actor).then_some(Party::Actor(actor, number));
-        let received = state.receive(from, party, &mut after);
-        match received {
-            Receiving::Waits => state.waits_for(actor, from.0),
-            Receiving::Value(words) => {
-                let channel = state.channels.get_mut(&from.0);
-                let value = channel.map(|c| c.announce(from.0, number, words));
-                let news = &mut state.record(actor).news;
-                news.extend(value.map(News::Value));
-            }
-            _ => {}
-        }
-        drop(state);
-        after.run();
-        received
-    }
-    /// Receives a value with a continuation, which this thread or that of the sender runs.
-    pub(crate) fn receive_then(
-        &self,
-        from: (u64, ValueType),
-        call: Continuation,
-    ) -> Result<(), &'static str> {
-        let mut after = After::default();
-        let mut state = self.state();
-        // Not yet known is whether it waits, so it is asked for a value first.
-        match state.receive(from, None, &mut after) {
-            Receiving::Empty => {
-                let waits = state.receive(from, Some(Party::Call(call)), &mut after);
-                debug_assert!(waits == Receiving::Waits, "the lock is held");
-            }
-            Receiving::Value(words) => {
-                state.forget_channel(from.0);
-                after.0.push((call, Some(words)));
-            }
-            Receiving::Closed => after.0.push((call, None)),
-            Receiving::Wrong(name) => return Err(name),
-            Receiving::Waits => unreachable!("nothing waits"),
-        }
-        drop(state);
-        after.run();
-        Ok(())
-    }
-    /// Sends a value of the host, and waits up to this moment while the channel is full.
-    pub(crate) fn send_until(
-        &self,
-        to: (u64, ValueType),
-        words: Words,
-        changed: &Condvar,
-        until: Option<Instant>,
-        mut carry: impl FnMut(),
-    ) -> Sending {
-        let (mut after, seat) = (After::default(), Arc::new(Seat::default()));
-        let sent = self
-            .state()
-            .send(to, words, Some(Party::Host(seat.clone())), &mut after);
-        after.run();
-        carry();
-        if sent != Sending::Waits {
-            return sent;
-        }
-        let state = self.wait_for(&seat, changed, until);
-        match seat.take() {
-            Some(Ok(_)) => Sending::Sent,
-            Some(Err(Closed)) => Sending::Closed,
-            None => {
-                let mut state = state;
-                if let Some(channel) = state.channels.get_mut(&to.0) {
-                    channel.senders.retain(|(party, _)| !party.is_seat(&seat));
-                }
-                Sending::Full
-            }
-        }
-    }
-    /// The same for receiving.
-    pub(crate) fn receive_until(
-        &self,
-        from: (u64, ValueType),
-        changed: &Condvar,
-        until: Option<Instant>,
-        mut carry: impl FnMut(),
-    ) -> Receiving {
-        let (mut after, seat) = (After::default(), Arc::new(Seat::default()));
-        let mut state = self.state();
-        let received = state.receive(from, Some(Party::Host(seat.clone())), &mut after);
-        state.forget_channel(from.0);
-        drop(state);
-        after.run();
-        carry();
-        if received != Receiving::Waits {
-            return received;
-        }
-        let mut state = self.wait_for(&seat, changed, until);
-        match seat.take() {
-            Some(Ok(words)) => Receiving::Value(words),
-            Some(Err(Closed)) => Receiving::Closed,
-            None => {
-                if let Some(channel) = state.channels.get_mut(&from.0) {
-                    channel.receivers.retain(|party| !party.is_seat(&seat));
-                }
-                Receiving::Empty
-            }
-        }
-    }
-    /// Waits until a thread's sending or receiving has ended, or the time is over. The system may end meanwhile.
-    fn wait_for(
-        &self,
-        seat: &Arc<Seat>,
-        changed: &Condvar,
-        until: Option<Instant>,
-    ) -> MutexGuard<'_, State> {
-        let mut state = self.state();
-        loop {
-            let end = seat.take();
-            if let Some(end) = end {
-                seat.set(end);
-                return state;
-            }
-            if state.closed {
-                seat.set(Err(Closed));
-                return state;
-            }
-            let now = Instant::now();
-            let left = match until {
-                None => std::time::Duration::from_secs(3600),
-                Some(until) if until <= now => return state,
-                Some(until) => until - now,
-            };
-            let waited = changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-    /// Closes a channel.
-    pub(crate) fn close_channel(&self, number: u64) {
-        let mut after = After::default();
-        let mut state = self.state();
-        if let Some(channel) = state.channels.get_mut(&number) {
-            channel.closed = true;
-            let changed = channel.changed.clone();
-            let receivers = std::mem::take(&mut channel.receivers);
-            let senders = std::mem::take(&mut channel.senders);
-            let parties = receivers
-                .into_iter()
-                .chain(senders.into_iter().map(|s| s.0));
-            for party in parties {
-                state.end_party(&changed, party, Err(Closed), &mut after);
-            }
-            state.forget_channel(number);
-        }
-        drop(state);
-        after.run();
-    }
-    /// Values that a channel holds.
-    pub(crate) fn channel_length(&self, number: u64) -> usize {
-        self.state()
-            .channels
-            .get(&number)
-            .map_or(0, |c| c.values.len())
     }
 }
 

@@ -11,6 +11,7 @@ mod dead_letters;
 mod groups;
 mod kept;
 mod names;
+mod sending;
 mod timers;
 mod watching;
 
