@@ -365,6 +365,8 @@ impl Desk {
                 },
                 (actor, Op::Kill) => Given::Signal(actor, Signal::Kill),
                 (actor, Op::Resume) => Given::Signal(actor, Signal::Resume),
+                // Handlers on a GPU keep no asks.
+                (_, Op::Lost { .. }) => continue,
             });
         }
     }
