@@ -138,7 +138,8 @@ fn task_that_takes_another_bell_is_noticed(folder: &Path) -> Result<(), Failed> 
 
 fn event_that_overtakes_the_outbox_is_noticed(folder: &Path) -> Result<(), Failed> {
     let right = "void report(u64 to, u32 at) { keep(to, at); }";
-    let early = "store(&cells[at].to, to, relaxed, gpu); if (reported(at)) free(at); else keep(to, at);";
+    let early =
+        "store(&cells[at].to, to, relaxed, gpu); if (reported(at)) free(at); else keep(to, at);";
     let wrong = format!("void report(u64 to, u32 at) {{ {early} }}");
     is_noticed_of_services(folder, "actor.cuh", right, &wrong)
 }
