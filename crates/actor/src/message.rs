@@ -156,7 +156,10 @@ impl Message {
     /// # Panics
     /// A value of this type takes more than [`MAX_ASK_WORDS`] words.
     pub fn value<T: DevType>(&self) -> T {
-        let bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let mut bytes = [0; MAX_WORDS * 8];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(self.words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
         assert!(
             size_of::<T>() <= MAX_ASK_WORDS * 8,
             "a value takes up to {MAX_ASK_WORDS} words"
