@@ -241,6 +241,11 @@ impl ActorSystem {
         {
             return Err(ActorError::KindOnCpuOnly { kind, why });
         }
+        // Until all of it has run on a GPU.
+        if engine.kind() != EngineKind::Cpu && program.serves() {
+            let what = "programs with kinds that say .services()";
+            return Err(ActorError::CpuOnly { what });
+        }
         check(engine, &config)?;
         let kinds = &program.kinds;
         let state_bytes = kinds.iter().map(Kind::state_room).max();

@@ -61,6 +61,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actors::ALL,
         actor_faults::ALL,
         actor_services::ALL,
+        actor_services::REFUSED,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,
@@ -130,12 +131,7 @@ const VALIDATED: [&str; 5] = [
 /// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors do not run on wgpu.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [
-        actors::ALL,
-        actor_faults::ALL,
-        actor_services::ALL,
-        heap::ALL,
-    ];
+    let not_wgpu = [actors::ALL, actor_faults::ALL, heap::ALL];
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
@@ -143,6 +139,8 @@ fn concerns(way: &Way, case: &str) -> bool {
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) => return way.engine == "cpu",
         _ if is_of(files::REFUSED) => return way.engine != "cpu",
+        _ if is_of(actor_services::ALL) => return way.engine == "cpu",
+        _ if is_of(actor_services::REFUSED) => return way.engine == "cuda",
         _ => {}
     }
     match way.engine {
