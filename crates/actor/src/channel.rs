@@ -274,7 +274,7 @@ impl<T: DevType + Send + 'static> Channel<T> {
         });
         // A value that was received is not lost with the engine.
         match receiving {
-            Receiving::Value(words) => return Ok(value_of(&words)),
+            Receiving::Value(words) => Ok(value_of(&words)),
             other => carried.map_err(ActorError::from).and(received(*id, other)),
         }
     }
