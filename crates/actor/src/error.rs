@@ -27,14 +27,16 @@ pub enum ActorError {
     /// The engine failed or ended.
     #[error(transparent)]
     Engine(#[from] Error),
-    /// Actors do not run on this engine.
+    /// Actors on this engine do not have this yet.
     #[error(
-        "actors do not run on the engine `{engine}`: start the engine with Select::Cpu or Select::Cuda, or use --engine \
-         cpu or --engine cuda"
+        "actors on the engine `{engine}` cannot have {what} yet: start the engine with Select::Cpu or Select::Cuda, or use \
+         --engine cpu or --engine cuda"
     )]
     NotOnEngine {
         /// The engine.
         engine: EngineKind,
+        /// What they cannot have.
+        what: String,
     },
     /// The mailbox is full.
     #[error("the mailbox of {actor:?} is full: wait, or give its kind a larger one")]

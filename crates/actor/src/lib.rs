@@ -59,6 +59,8 @@ mod side;
 #[cfg(not(loom))]
 mod simulation;
 #[cfg(not(loom))]
+mod slots;
+#[cfg(not(loom))]
 mod streams;
 #[cfg(not(loom))]
 mod system;

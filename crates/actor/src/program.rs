@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everwarp_contract::DevActors;
 use everwarp_contract::actor::{MAIL_COUNT_MAX, MESSAGE_ASK};
+use everwarp_contract::{DevActors, Layout, Wgsl};
 use everwarp_runtime::{
     Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin,
 };
@@ -261,6 +261,19 @@ impl Kind {
         };
         Some((self.name.to_string(), why))
     }
+    /// Its name, and what it has that actors on wgpu have not yet.
+    pub(crate) fn not_on_wgpu(&self) -> Option<(String, &'static str)> {
+        let what = match self {
+            Self { atomic: true, .. } => "it is atomic",
+            Self { restarts, .. } if restarts.most != 0 => "it is restarted",
+            Self { retries: 1.., .. } => "it retries messages",
+            Self {
+                keeps_latest: true, ..
+            } => "it keeps the latest messages only",
+            _ => return None,
+        };
+        Some((self.name.to_string(), what))
+    }
     /// The size of its state in the tables.
     pub(crate) const fn state_room(&self) -> u32 {
         self.state_bytes.next_multiple_of(16)
@@ -380,6 +393,8 @@ pub struct ActorProgram {
     pub kinds: Cow<'static, [Kind]>,
     /// Its device source: CUDA C++ that defines `name_kind` for each kind.
     pub device_source: Cow<'static, str>,
+    /// The same in WGSL, where a handler is a function without parameters; empty if there is none.
+    pub wgsl_source: Cow<'static, str>,
     /// Its parameters.
     pub params: Params,
     /// The program of tasks, once it is made.
@@ -396,12 +411,14 @@ impl ActorProgram {
         name: Cow<'static, str>,
         kinds: Cow<'static, [Kind]>,
         device_source: Cow<'static, str>,
+        wgsl_source: Cow<'static, str>,
         params: Params,
     ) -> Self {
         Self {
             name,
             kinds,
             device_source,
+            wgsl_source,
             params,
             program: OnceLock::new(),
             failures: OnceLock::new(),
@@ -412,7 +429,8 @@ impl ActorProgram {
     /// A program of kinds that are made at run time, which the CPU engine runs.
     pub fn closures(name: impl Into<Cow<'static, str>>, kinds: Vec<Kind>) -> Self {
         let none = Params::of::<everwarp_runtime::DevNone>();
-        Self::new(name.into(), kinds.into(), Cow::Borrowed(""), none)
+        let bare = Cow::Borrowed("");
+        Self::new(name.into(), kinds.into(), bare.clone(), bare, none)
     }
     /// The number of the kind with this name.
     pub fn kind(&self, name: &str) -> Option<u32> {
@@ -461,6 +479,10 @@ impl ActorProgram {
     pub fn static_program(&'static self) -> &'static Program {
         self.made()
     }
+    /// Whether a program of tasks was made from one of actors.
+    pub fn made_from_actors(program: &Program) -> bool {
+        program.params.name == DevActors::NAME
+    }
     fn made(&self) -> &Arc<Program> {
         self.program.get_or_init(|| Arc::new(self.make()))
     }
@@ -499,11 +521,14 @@ impl ActorProgram {
         });
         let mut source = String::new();
         self.write_source(&mut source).expect("a string takes it");
+        let mut wgsl = Wgsl::default();
+        self.write_wgsl(&mut wgsl)
+            .expect("every layout of a program with WGSL has a WGSL form");
         Program {
             name: self.name.clone(),
             functions: turns.chain(builtins).collect(),
             device_source: source.into(),
-            wgsl_source: "".into(),
+            wgsl_source: wgsl.0.into(),
             params: Params::of::<DevActors>(),
         }
     }
@@ -539,6 +564,55 @@ impl ActorProgram {
             )?;
         }
         Ok(())
+    }
+    /// The WGSL: the structs, the handlers, and one function for all turns and builtins. Empty if the program has none, and
+    /// then an engine on wgpu refuses it.
+    fn write_wgsl(&self, out: &mut Wgsl) -> fmt::Result {
+        if self.wgsl_source.is_empty() || self.kinds.iter().any(|k| k.needs_cpu().is_some()) {
+            return Ok(());
+        }
+        let program = &self.name;
+        let states = self.kinds.iter().map(|kind| &kind.state);
+        let mut declared = vec![Cow::Borrowed(everwarp_runtime::DevNone::NAME)];
+        for params in states.chain([&self.params]) {
+            if !declared.contains(&params.name) {
+                params.write(out)?;
+                declared.push(params.name.clone());
+            }
+        }
+        out.write_str(&self.wgsl_source)?;
+        writeln!(
+            out,
+            "fn {program}_lanes(function: u32) {{\n  act_system(FN_{program}_{}_turn);\n  \
+             let kind = function - act_base;\n  if kind >= {}u {{ act_host(kind - {}u); return; }}\n  \
+             var needs = 0u;\n  var sends = 0u;\n  switch kind {{",
+            self.kinds[0].name,
+            self.kinds.len(),
+            self.kinds.len()
+        )?;
+        for (number, kind) in self.kinds.iter().enumerate() {
+            let (needs, sends) = (kind.needs(), kind.sends);
+            writeln!(
+                out,
+                "    case {number}u: {{ needs = {needs}u; sends = {sends}u; }}"
+            )?;
+        }
+        writeln!(
+            out,
+            "    default: {{}}\n  }}\n  act_begin();\n  while act_next(needs, sends) {{\n    \
+             let dropped = act_drops();\n    if !dropped {{\n      switch kind {{"
+        )?;
+        for (number, kind) in self.kinds.iter().enumerate() {
+            writeln!(
+                out,
+                "        case {number}u: {{ {program}_{}(); }}",
+                kind.name
+            )?;
+        }
+        writeln!(
+            out,
+            "        default: {{}}\n      }}\n    }}\n    act_done(dropped);\n  }}\n  act_end();\n}}"
+        )
     }
     /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
     fn write_refusals(&self, out: &mut String) -> fmt::Result {
@@ -756,7 +830,8 @@ pub const fn declared<P: everwarp_contract::Layout>() -> Params {
     }
 }
 
-/// Declares an [`ActorProgram`]: its parameters, its device source, and a table of its kinds.
+/// Declares an [`ActorProgram`]: its parameters, its device source, and a table of its kinds. The files after `wgsl`, which
+/// follows the device source, hold the handlers in WGSL.
 ///
 /// Each row of the table is a kind: a constant for its number, the name of its handler with the type of its state (a
 /// [`dev_struct!`](everwarp_contract::dev_struct)), and its limits. The shape is `lane`, `warp` or `block`, which are
@@ -813,7 +888,7 @@ pub const fn declared<P: everwarp_contract::Layout>() -> Params {
 macro_rules! actors {
     (
         $(#[$meta:meta])*
-        $vis:vis static $PROGRAM:ident: $program:ident($($params:ty)?) $(, $source:literal)* {
+        $vis:vis static $PROGRAM:ident: $program:ident($($params:ty)?) $(, $source:literal)* $(; wgsl $($wgsl:literal),+)? {
             $(
                 $(#[$doc:meta])*
                 $NUMBER:ident: $shape:ident($name:ident: $state:ty) $(.$what:ident($($argument:expr),*))*
@@ -835,6 +910,7 @@ macro_rules! actors {
                 ::std::borrow::Cow::Borrowed(::core::stringify!($program)),
                 ::std::borrow::Cow::Borrowed(KINDS),
                 ::std::borrow::Cow::Borrowed(::core::concat!($(::core::include_str!($source)),*)),
+                ::std::borrow::Cow::Borrowed(::core::concat!($($(::core::include_str!($wgsl)),+)?)),
                 $crate::program::declared::<$crate::actors!(@params $($params)?)>(),
             )
         };

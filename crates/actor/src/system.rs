@@ -10,9 +10,8 @@ use everwarp_contract::actor::{
     ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS,
     MAIL_CELL_BITS, TELL_DELIVERED, TELL_FULL,
 };
-use everwarp_contract::{
-    DevActor, DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout,
-};
+use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
+use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout};
 use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending};
 
 use crate::asked::Records;
@@ -26,6 +25,7 @@ use crate::message::{DeadReason, MAX_WORDS, Message};
 use crate::post::Post;
 use crate::program::{ActorProgram, Builtin, Kind};
 use crate::side::{Clock, Side, Sides};
+use crate::slots::actor_in;
 use crate::typed::{MessageType, Value};
 use crate::watch::{Shown, SystemParts};
 
@@ -199,7 +199,7 @@ impl ActorSystem {
     /// Starts a system of a program without parameters.
     ///
     /// # Errors
-    /// [`ActorError::NotOnEngine`] on wgpu; the engine does not hold the program, memory is short, or a limit cannot work.
+    /// [`ActorError::NotOnEngine`] for a kind that wgpu cannot run yet; the engine does not hold the program, memory is short, or a limit cannot work.
     pub fn start(
         engine: &Engine,
         program: &ActorProgram,
@@ -223,11 +223,6 @@ impl ActorSystem {
         params: &P,
         config: ActorConfig,
     ) -> Result<Self, ActorError> {
-        if engine.kind() == EngineKind::Wgpu {
-            return Err(ActorError::NotOnEngine {
-                engine: engine.kind(),
-            });
-        }
         if P::NAME != program.params.name {
             return Err(Error::WrongParams {
                 program: program.name.to_string(),
@@ -240,6 +235,13 @@ impl ActorSystem {
             && let Some((kind, why)) = program.kinds.iter().find_map(Kind::needs_cpu)
         {
             return Err(ActorError::KindOnCpuOnly { kind, why });
+        }
+        let on_wgpu = engine.kind() == EngineKind::Wgpu;
+        if on_wgpu && let Some((kind, why)) = program.kinds.iter().find_map(Kind::not_on_wgpu) {
+            return Err(ActorError::NotOnEngine {
+                engine: engine.kind(),
+                what: format!("the kind `{kind}`, because {why},"),
+            });
         }
         // Until all of it has run on a GPU.
         if engine.kind() != EngineKind::Cpu && program.serves() {
@@ -257,7 +259,10 @@ impl ActorSystem {
         let slots = Arc::new(engine.buffer(actors * RECORD)?);
         let cells = engine.buffer(config.messages as usize * RECORD)?;
         let states = Arc::new(engine.buffer(states_of_slot * actors * state_bytes as usize / 8)?);
-        let shards = engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?;
+        let shards = match on_wgpu {
+            true => engine.buffer_from(&crate::slots::free_numbers(&config))?,
+            false => engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?,
+        };
         let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
         let tells = Arc::new(engine.buffer(config.host_messages as usize * RECORD)?);
         let replies = Arc::new(engine.buffer(config.asks as usize * RECORD)?);
@@ -445,7 +450,7 @@ impl ActorSystem {
         let mut all: Vec<LongMailbox> = (0..)
             .zip(slots.chunks_exact(RECORD))
             .map(|(number, slot)| {
-                let actor = from_words::<DevActor>(slot);
+                let actor = actor_in(self.engine.kind(), slot);
                 LongMailbox {
                     actor: ActorId::new(number, actor.generation),
                     kind: self.kinds[actor.kind as usize].0.clone(),
@@ -930,6 +935,10 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 fn check(engine: &Engine, config: &ActorConfig) -> Result<(), ActorError> {
     let tasks = engine.pools().tasks;
     let limit = 1 << MAIL_CELL_BITS;
+    let (messages, rule) = match engine.kind() {
+        EngineKind::Wgpu => ((1 << WGPU_LINK_SHIFT) - 1, "1 to 2^26 - 1"),
+        _ => (limit - 1, "1 to 2^28 - 1"),
+    };
     let rules = [
         (
             "ActorConfig::actors",
@@ -937,12 +946,7 @@ fn check(engine: &Engine, config: &ActorConfig) -> Result<(), ActorError> {
             limit.min(tasks),
             "1 to the engine's Pools::tasks",
         ),
-        (
-            "ActorConfig::messages",
-            config.messages,
-            limit - 1,
-            "1 to 2^28 - 1",
-        ),
+        ("ActorConfig::messages", config.messages, messages, rule),
         (
             "ActorConfig::host_messages",
             config.host_messages,

@@ -16,6 +16,7 @@ use crate::mail::Mail;
 use crate::mailbox::Signal;
 use crate::message::DeadReason;
 use crate::program::{ActorProgram, Builtin};
+use crate::slots::actor_in;
 use crate::system::{Port, RECORD, from_words};
 
 /// Slots that are read at a time.
@@ -141,7 +142,7 @@ impl Watched {
             let read = self.parts.slots.read_at(first * RECORD, part);
             read.map_err(|error| error.to_string())?;
             for (number, words) in (first as u32..).zip(part.chunks_exact(RECORD)) {
-                let actor = from_words::<DevActor>(words);
+                let actor = actor_in(self.parts.engine.kind(), words);
                 if Mail(actor.mail).has(MAIL_LIVE) {
                     each(number, &actor);
                 }
@@ -201,7 +202,7 @@ impl Watched {
                 .read_at(number as usize * RECORD, &mut words)
                 .is_ok()
             {
-                actors.push(self.row(number, &from_words(&words)));
+                actors.push(self.row(number, &actor_in(self.parts.engine.kind(), &words)));
             }
         }
         for kind in &mut kinds {
@@ -331,7 +332,7 @@ impl Source for Watched {
             .slots
             .read_at(at * RECORD, &mut words)
             .map_err(failed)?;
-        let actor = from_words::<DevActor>(&words);
+        let actor = actor_in(self.parts.engine.kind(), &words);
         if !Mail(actor.mail).has(MAIL_LIVE) || actor.generation != id.generation() {
             return Ok(None);
         }

@@ -94,3 +94,14 @@ pub fn write_wgsl_header(out: &mut dyn DeviceText) -> fmt::Result {
     wgpu::DevWgpuQueue::write_struct(out)?;
     wgpu::DevWgpuWorkgroup::write_struct(out)
 }
+
+/// Writes the declarations that an image of actors has in addition.
+///
+/// It is generated each time an image is built and never checked in, so that it cannot be stale.
+pub fn write_wgsl_actors(out: &mut dyn DeviceText) -> fmt::Result {
+    actor::write_consts(out)?;
+    wgpu::write_actor_consts(out)?;
+    actor::DevActorControl::write_struct(out)?;
+    wgpu::DevWgpuMessage::write_struct(out)?;
+    wgpu::DevWgpuActor::write_struct(out)
+}

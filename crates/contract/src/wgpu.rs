@@ -39,6 +39,9 @@ crate::dev_consts! {
     pub const FUNCTION_BREADTH = 1 << 28;
     /// In the table: the bits with the most tasks that a call spawns.
     pub const FUNCTION_SPAWNS = 0xff;
+    /// In the table: the high half of a task's argument is the number of the dispatch that it was made in, and it runs in a
+    /// later one.
+    pub const FUNCTION_LATER = 1 << 27;
     /// In `DevRound::flags`: a random half of the workgroups leaves each dispatch after 0 to 3 turns.
     pub const ROUND_STRESS = 1;
     /// The lowest bit of the seed of these random choices, in `DevRound::flags`.
@@ -51,6 +54,21 @@ crate::dev_consts! {
     pub const HEAP_KIND_REST = 0x41;
     /// The bits below the kind, of a page of blocks: free blocks and this number, so that takers may go below none.
     pub const HEAP_NO_BLOCKS = 1 << 20;
+}
+
+crate::dev_consts! {
+    /// Writes the constants of actors on this engine.
+    pub fn write_actor_consts;
+    /// `DevWgpuActor::mail`: first bit of the flags, which are those of the other engines.
+    pub const WGPU_MAIL_FLAGS = 12;
+    /// `DevWgpuActor::mail`: first bit of the generation's lower bits.
+    pub const WGPU_MAIL_GENERATION = 20;
+    /// A link to a cell: the lower bits are its number plus one, and those above the dispatch that linked it, modulo 64.
+    pub const WGPU_LINK_SHIFT = 26;
+    /// `DevWgpuActor::front`: the message in the cell is handled, and its link is not known yet.
+    pub const WGPU_FRONT_SPENT = 1 << 31;
+    /// `DevWgpuActor::outbox_first`: the receiver has a note that this actor waits.
+    pub const WGPU_OUTBOX_NOTED = 1 << 31;
 }
 
 crate::dev_struct! {
@@ -163,8 +181,8 @@ crate::dev_struct! {
         pub lone_hi: u32,
         /// A workgroup with more tasks than this ends the dispatch early when others have none: fewer are not worth it.
         pub worth: u32,
-        /// Spelled-out hole.
-        pub hole_1: u32,
+        /// 0, which a compiler does not know: what is combined with it depends on what is read, and has its own value.
+        pub zero: u32,
         /// Spelled-out hole.
         pub hole_2: u32,
         /// Spelled-out hole.
@@ -289,6 +307,74 @@ crate::dev_struct! {
     }
 }
 
+crate::dev_struct! {
+    /// An actor on this engine. Senders and signals touch the first six words and `waiters`; the others belong to the turn that runs.
+    pub struct DevWgpuActor: align 64, size 64 {
+        /// Messages accepted and not handled (12), flags (8), the lower bits of the generation (12).
+        pub mail: u32,
+        /// The newest cell of the mailbox plus one; 0 for none.
+        pub tail: u32,
+        /// The oldest cell plus one, as the sender wrote it that found none; of use if `head_at` is not older than `emptied`.
+        pub head: u32,
+        /// The number of the dispatch in which it did.
+        pub head_at: u32,
+        /// The kind, and above it the bound of the mailbox (16).
+        pub kind: u32,
+        /// The generation.
+        pub generation: u32,
+        /// The oldest cell as the last turn left it, plus one, with `WGPU_FRONT_SPENT`; 0 for none.
+        pub front: u32,
+        /// The number of the dispatch in which a turn emptied the mailbox.
+        pub emptied: u32,
+        /// The oldest message that could not be delivered, plus one, with `WGPU_OUTBOX_NOTED`.
+        pub outbox_first: u32,
+        /// The newest one.
+        pub outbox_last: u32,
+        /// Messages handled.
+        pub handled: [u32; 2],
+        /// The id of the actor that launched it; 0 for the host.
+        pub parent: [u32; 2],
+        /// The newest note of a sender that waits for room here, plus one.
+        pub waiters: u32,
+        /// Notes that a turn has taken, whose senders it wakes: the first, plus one.
+        pub taken: u32,
+    }
+}
+
+crate::dev_struct! {
+    /// `DevMessage` under names that WGSL allows.
+    pub struct DevWgpuMessage: align 64, size 64 {
+        /// The link to the next cell; 0 for none.
+        pub next: u32,
+        /// As in `DevMessage`.
+        pub head: u32,
+        /// The sender's id.
+        pub sender: [u32; 2],
+        /// The content.
+        pub words: [u64; 5],
+        /// The receiver's id.
+        pub to: [u32; 2],
+    }
+}
+
+// The host writes and reads messages as `DevMessage`.
+const _: () = {
+    use crate::actor::{DevActor, DevMessage};
+    use core::mem::offset_of;
+    assert!(size_of::<DevWgpuMessage>() == size_of::<DevMessage>());
+    assert!(size_of::<DevWgpuActor>() == size_of::<DevActor>());
+    assert!(offset_of!(DevWgpuMessage, next) == offset_of!(DevMessage, next));
+    assert!(offset_of!(DevWgpuMessage, head) == offset_of!(DevMessage, head));
+    assert!(offset_of!(DevWgpuMessage, sender) == offset_of!(DevMessage, from));
+    assert!(offset_of!(DevWgpuMessage, words) == offset_of!(DevMessage, words));
+    assert!(offset_of!(DevWgpuMessage, to) == offset_of!(DevMessage, to));
+};
+// A link has room for the cells of the largest window, and the word of a mailbox for all its parts.
+const _: () = assert!(
+    1 << (32 - WGPU_LINK_SHIFT) == 64
+        && crate::actor::MAIL_COUNT_MAX == (1 << WGPU_MAIL_FLAGS) - 1
+        && 1 << (WGPU_MAIL_GENERATION - WGPU_MAIL_FLAGS) == 2 * crate::actor::MAIL_LISTED
+);
 const _: () = assert!(
     crate::task::INSTANCES * crate::task::PARAM_BYTES / 4 == WGPU_FUNCTIONS
         && 2 * crate::task::PRIORITIES == WGPU_QUEUES

@@ -68,7 +68,7 @@ pub trait NativeProgram: Sync {
     const EXAMPLE: &'static [(&'static str, &'static str)];
     /// Whether the program exists for a benchmark. Images of all programs leave it out.
     const BENCHMARK: bool = false;
-    /// Whether it runs on wgpu, too. Actors and programs that use files do not.
+    /// Whether it runs on wgpu, too. Programs that use files do not.
     const ON_WGPU: bool = true;
     /// Whether it runs on CUDA, too. Programs that use files do not yet.
     const ON_CUDA: bool = true;

@@ -1,5 +1,6 @@
 //! The list of native programs. The command, the conformance suite and the documents are made from it.
 
+use everwarp::actor::ActorProgram;
 use everwarp::{EngineKind, Program};
 
 use crate::asks::Asks;
@@ -67,12 +68,17 @@ pub fn benchmarks() -> impl Iterator<Item = &'static Program> {
     programs(true)
 }
 
+/// Whether it is a program of actors.
+pub fn is_of_actors(entry: &dyn Registered) -> bool {
+    ActorProgram::made_from_actors(entry.program())
+}
+
 fn programs(benchmark: bool) -> impl Iterator<Item = &'static Program> {
     let chosen = REGISTRY.into_iter();
     chosen
         .filter(move |entry| {
             let everywhere = [EngineKind::Cuda, EngineKind::Wgpu].map(|kind| entry.runs_on(kind));
-            entry.is_benchmark() == benchmark && everywhere == [true; 2]
+            entry.is_benchmark() == benchmark && everywhere == [true; 2] && !is_of_actors(*entry)
         })
         .map(|entry| entry.program())
 }

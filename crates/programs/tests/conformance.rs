@@ -59,6 +59,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
     let files = [
         programs::ALL,
         actors::ALL,
+        actors::ONLY_WGPU,
         actor_faults::ALL,
         actor_services::ALL,
         actor_services::REFUSED,
@@ -128,10 +129,14 @@ const VALIDATED: [&str; 5] = [
     "urgent_work_overtakes",
 ];
 
-/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors do not run on wgpu.
+/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors on wgpu do not have all that they
+/// have on the other engines.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actors::ALL, actor_faults::ALL, heap::ALL];
+    let not_wgpu = [actor_faults::ALL, heap::ALL];
+    if is_of(actors::ONLY_WGPU) && way.engine != "wgpu" {
+        return false;
+    }
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),

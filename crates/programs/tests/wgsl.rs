@@ -1,14 +1,19 @@
-//! The WGSL of every program that has some, which are all but those of actors: an image of them is valid without any
+//! The WGSL of every program that has some, which are all but most of those of actors: an image of them is valid without any
 //! optional capability, and can be translated to the languages of all backends.
 
-use everwarp_engine::Image;
+use everwarp_engine::{EngineKind, Image};
 use everwarp_engine_wgpu::ImageText;
-use everwarp_programs::{benchmarks, heap_probe, probe, standard};
+use everwarp_programs::{
+    REGISTRY, actor_probe, benchmarks, heap_probe, is_of_actors, probe, standard,
+};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
-fn image() -> Image {
+fn image(actors: bool) -> Image {
     let mut programs: Vec<&'static everwarp::Program> = vec![&probe::PROGRAM, &heap_probe::PROGRAM];
     programs.extend(standard().chain(benchmarks()));
+    if actors {
+        programs.push(actor_probe::PROBE.static_program());
+    }
     Image::of(programs)
 }
 
@@ -24,7 +29,13 @@ fn validated(text: &str) -> (naga::Module, ModuleInfo) {
 
 #[test]
 fn an_image_of_all_programs_needs_no_capability_and_translates_to_every_backend() {
-    let text = ImageText::new(&image()).expect("every program has WGSL");
+    for actors in [false, true] {
+        translates(&image(actors));
+    }
+}
+
+fn translates(image: &Image) {
+    let text = ImageText::new(image).expect("every program has WGSL");
     let (module, info) = validated(&text.text);
     // The baseline of WebGPU.
     let mut layouts = naga::proc::Layouter::default();
@@ -64,10 +75,27 @@ fn an_image_of_all_programs_needs_no_capability_and_translates_to_every_backend(
 
 #[test]
 fn a_compilers_message_names_the_program_and_its_line() {
-    let text = ImageText::new(&image()).expect("every program has WGSL");
+    let text = ImageText::new(&image(true)).expect("every program has WGSL");
     let line = text.text.lines().position(|l| l.starts_with("fn fib_sum"));
     let place = text.place(line.expect("it is there") + 1);
     assert_eq!(place, Some(("fib", 10)));
     assert_eq!(text.place(1), None, "the scheduler's");
     assert_eq!(text.place(text.text.lines().count()), None);
+}
+
+#[test]
+fn only_images_of_actors_have_their_code() {
+    let of = |actors| ImageText::new(&image(actors)).expect("every program has WGSL");
+    let declared = "fn act_accept(";
+    assert!(!of(false).text.contains(declared) && of(true).text.contains(declared));
+    let actors = REGISTRY.into_iter().filter(|entry| is_of_actors(*entry));
+    let actors = actors.filter(|entry| entry.runs_on(EngineKind::Wgpu));
+    let programs: Vec<_> = actors.map(|entry| entry.program()).collect();
+    assert!(programs.len() >= 8);
+    for program in programs
+        .into_iter()
+        .chain([actor_probe::PROBE.static_program()])
+    {
+        translates(&Image::of(vec![program]));
+    }
 }

@@ -18,6 +18,8 @@ var<private> last_function: u32;
 // Queues that hold only tasks for which there is no room, and the last one refused: its function, tasks, groups.
 var<private> blocked: u32;
 var<private> refused: vec4<u32>;
+// Queues that hold only tasks of the next dispatch.
+var<private> early: u32;
 // No task of a queue can run: spare chunks are freed first; after that, the stage makes room for another queue.
 var<private> cramped: bool;
 var<private> tidied: bool;

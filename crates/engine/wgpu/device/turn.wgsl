@@ -124,7 +124,7 @@ fn plan_turn(count: u32) -> vec4<u32> {
   for (var queue = 0u; queue < round.queues; queue += 1u) {
     let n = q_count[queue];
     waiting += n;
-    if n > 0u && best == WGPU_QUEUES && (blocked & (1u << queue)) == 0u { best = queue; }
+    if n > 0u && best == WGPU_QUEUES && ((blocked | early) & (1u << queue)) == 0u { best = queue; }
   }
   if leaves(count, waiting, best) {
     leaving = true;
@@ -318,9 +318,11 @@ fn turn(step: vec4<u32>) {
     info = function_info(task.x);
     if has {
       if (info & FUNCTION_PRESENT) == 0u { raise(FAULT_UNKNOWN_FUNCTION, function_of(task), vec2(task.x, 0u)); }
-      if can_run(info, space, free) { mark(MASK_VOTES, ew_thread); }
+      if can_run(info, space, free) && !is_early(task, info) { mark(MASK_VOTES, ew_thread); }
     }
-    if ew_thread == 0u { choice = vec4(0u, function_of(task), 0u, info); }
+    // The oldest task is early only if all of them are, or no one of them can run.
+    let waits = oldest && is_early(task, info);
+    if ew_thread == 0u { choice = vec4(0u, function_of(task), select(0u, 1u, waits), info); }
     workgroupBarrier();
     // The first task that can run names the function.
     let low = atomicLoad(&masks[MASK_VOTES]);
@@ -330,7 +332,9 @@ fn turn(step: vec4<u32>) {
     }
     let chosen = workgroupUniformLoad(&choice);
     if chosen.x == 0u {
-      if ew_thread == 0u {
+      if ew_thread == 0u && chosen.z != 0u {
+        early |= 1u << queue;
+      } else if ew_thread == 0u {
         cramped = true;
         let no_id = (chosen.w & FUNCTION_FORKS) != 0u && free == 0u;
         if tidied { refused = vec4(chosen.y, refused.y + select(1u, 0u, no_id), refused.z + select(0u, 1u, no_id), 0u); }
@@ -342,7 +346,8 @@ fn turn(step: vec4<u32>) {
     most = chosen.z;
     how = select(0u, TURN_WHOLE, (info & FUNCTION_WIDE) != 0u);
     let excludes = how == TURN_WHOLE && most > 1u;
-    if has && function_of(task) == function && !(excludes && (task.y & HOST_DIRECT) != 0u) { mark(MASK_VOTED, ew_thread); }
+    if has && function_of(task) == function && !is_early(task, info)
+      && !(excludes && (task.y & HOST_DIRECT) != 0u) { mark(MASK_VOTED, ew_thread); }
     if has_older && function_of(my_older) == function && !(excludes && (my_older.y & HOST_DIRECT) != 0u) {
       mark(MASK_VOTED, EW_THREADS + ew_thread);
     }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use everwarp_contract::header::write_wgsl_header;
+use everwarp_contract::header::{write_wgsl_actors, write_wgsl_header};
 use everwarp_contract::wgpu::{
-    FUNCTION_BREADTH, FUNCTION_FORKS, FUNCTION_PRESENT, FUNCTION_WIDE, WGPU_STAGE,
+    FUNCTION_BREADTH, FUNCTION_FORKS, FUNCTION_LATER, FUNCTION_PRESENT, FUNCTION_WIDE, WGPU_STAGE,
 };
-use everwarp_contract::{FunctionId, Wgsl};
+use everwarp_contract::{DevActors, FunctionId, Layout, Wgsl};
 use everwarp_engine::{
-    EngineError, EngineKind, Function, Image, MAX_SPAWN, Order, ProgramRef, Shape,
+    EngineError, EngineKind, Function, Image, MAX_SPAWN, Order, Program, ProgramRef, Shape,
 };
 
 // A call has room on the stage for all that it leaves behind.
@@ -33,6 +33,18 @@ const HEAP: [&str; 5] = [
     include_str!("../device/heap/heap.wgsl"),
     include_str!("../device/heap/settle.wgsl"),
 ];
+/// The files of actors, for images with programs of them.
+const ACTORS: [&str; 6] = [
+    include_str!("../device/actor/later.wgsl"),
+    include_str!("../device/actor/mailbox.wgsl"),
+    include_str!("../device/actor/mute.wgsl"),
+    include_str!("../device/actor/actor.wgsl"),
+    include_str!("../device/actor/turn.wgsl"),
+    include_str!("../device/actor/host.wgsl"),
+];
+/// What other images have in their place.
+const NO_ACTORS: [&str; 1] = [include_str!("../device/now.wgsl")];
+
 /// How a program calls the heap.
 const HEAP_CALLS: [&str; 6] = [
     "ew_alloc",
@@ -92,7 +104,14 @@ impl ImageText {
     fn write(&mut self, out: &mut Wgsl, image: &Image) -> std::fmt::Result {
         write_wgsl_header(out)?;
         let heap = HEAP.iter().filter(|_| self.has_heap);
-        for file in SCHEDULER.iter().chain(heap) {
+        let actors: &[&str] = match image.programs.iter().any(|p| has_actors(p)) {
+            true => {
+                write_wgsl_actors(out)?;
+                &ACTORS
+            }
+            false => &NO_ACTORS,
+        };
+        for file in SCHEDULER.iter().chain(heap).chain(actors) {
             out.write_str(file)?;
         }
         // Parameters first: two programs may share those of programs that have none.
@@ -160,6 +179,16 @@ fn calls_heap(program: &ProgramRef) -> bool {
     HEAP_CALLS.iter().any(|call| source.contains(call))
 }
 
+/// Whether a program is one of actors: all of these have the same parameters, and no others have them.
+fn has_actors(program: &Program) -> bool {
+    program.params.name == DevActors::NAME
+}
+
+/// Whether a function runs turns of actors.
+fn is_turn(program: &Program, function: &Function) -> bool {
+    has_actors(program) && function.name.ends_with("_turn")
+}
+
 /// The number of the line at the end of a text.
 fn line(text: &str) -> usize {
     text.bytes().filter(|&b| b == b'\n').count() + 1
@@ -172,12 +201,13 @@ fn is_wide(function: &Function) -> bool {
 /// The table of functions as the device reads it, by id.
 pub(crate) fn function_table(image: &Image) -> Vec<u32> {
     let mut table = vec![0; FunctionId::FIRST.0 as usize];
-    table.extend(image.functions().map(|(_, _, f)| {
+    table.extend(image.functions().map(|(_, p, f)| {
         let flag = |bit, is| if is { bit } else { 0 };
         FUNCTION_PRESENT
             | flag(FUNCTION_WIDE, is_wide(f))
             | flag(FUNCTION_FORKS, f.forks)
             | flag(FUNCTION_BREADTH, f.order == Order::BreadthFirst)
+            | flag(FUNCTION_LATER, is_turn(p, f))
             | u32::from(f.max_spawn)
     }));
     table

@@ -1,7 +1,7 @@
 //! The layouts of the contract, as a compiler of WGSL understands them.
 
-use everwarp_contract::header::write_wgsl_header;
-use everwarp_contract::{Layout, Wgsl, heap, ring, task, telemetry, wgpu};
+use everwarp_contract::header::{write_wgsl_actors, write_wgsl_header};
+use everwarp_contract::{Layout, Wgsl, actor, heap, ring, task, telemetry, wgpu};
 
 fn check<T: Layout>(module: &naga::Module) {
     let (_, found) = module
@@ -30,6 +30,8 @@ fn check<T: Layout>(module: &naga::Module) {
 fn wgsl_lays_structs_out_as_rust_does() {
     let mut out = Wgsl::default();
     write_wgsl_header(&mut out).expect("all of it has a WGSL form");
+    write_wgsl_actors(&mut out).expect("all of it has a WGSL form");
+    actor::DevActors::write_struct(&mut out).expect("it has a WGSL form");
     let module = naga::front::wgsl::parse_str(&out.0).expect("it is WGSL");
     check::<task::DevTask>(&module);
     check::<ring::DevCompletion>(&module);
@@ -42,4 +44,8 @@ fn wgsl_lays_structs_out_as_rust_does() {
     check::<heap::DevHeapError>(&module);
     check::<wgpu::DevWgpuQueue>(&module);
     check::<wgpu::DevWgpuWorkgroup>(&module);
+    check::<wgpu::DevWgpuActor>(&module);
+    check::<wgpu::DevWgpuMessage>(&module);
+    check::<actor::DevActorControl>(&module);
+    check::<actor::DevActors>(&module);
 }

@@ -26,7 +26,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static PROBE: actor_probe(), "actor_probe.cu" {
+    pub static PROBE: actor_probe(), "actor_probe.cu"; wgsl "actor_probe.wgsl" {
         /// A mailbox of four messages.
         NARROW: lane(narrow: DevProbeNode).mailbox(4).sends(4),
         /// A mailbox of 4,000 messages.

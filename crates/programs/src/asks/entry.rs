@@ -27,7 +27,6 @@ impl NativeProgram for Asks {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--pairs", "50"), ("--questions", "100")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         ASKS.static_program()

@@ -27,7 +27,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static ASKS: asks(), "asks.cu" {
+    pub static ASKS: asks(), "asks.cu"; wgsl "asks.wgsl" {
         /// Asks.
         ASKER: lane(asker: DevAsker).mailbox(4).sends(1),
         /// Replies with the number of questions so far.

@@ -25,7 +25,6 @@ impl NativeProgram for ManyToMany {
     const OPTIONS: &'static [ProgramOption] = &[N, HOPS];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "1000"), ("--hops", "20")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         BIG.static_program()

@@ -33,7 +33,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static BIG: big(DevBig), "big.cu" {
+    pub static BIG: big(DevBig), "big.cu"; wgsl "big.wgsl" {
         /// Sends a message on word 0 times; word 1 is a random number that says to whom.
         PEER: lane(peer: DevPeer).mailbox(64).sends(1),
     }

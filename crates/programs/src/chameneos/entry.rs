@@ -26,7 +26,6 @@ impl NativeProgram for Chameneos {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--n", "10"), ("--meetings", "2000")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         CHAMENEOS.static_program()

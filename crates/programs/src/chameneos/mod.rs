@@ -29,7 +29,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static CHAMENEOS: chameneos(), "chameneos.cu" {
+    pub static CHAMENEOS: chameneos(), "chameneos.cu"; wgsl "chameneos.wgsl" {
         /// Lets pairs of creatures meet.
         MALL: lane(mall: DevChameneo).mailbox(1024).sends(2),
         /// Goes to the mall, and again after each meeting.

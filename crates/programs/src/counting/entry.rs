@@ -26,7 +26,6 @@ impl NativeProgram for Counting {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--n", "10000"), ("--producers", "10")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         COUNTING.static_program()

@@ -24,7 +24,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static COUNTING: counting(), "counting.cu" {
+    pub static COUNTING: counting(), "counting.cu"; wgsl "counting.wgsl" {
         /// Adds numbers.
         COUNTER: lane(counter: DevCounter).mailbox(1024),
         /// Has no state. Sends the numbers from word 0 to word 1 to the counter in word 2, a few at a time.

@@ -25,7 +25,6 @@ impl NativeProgram for Philosophers {
     const OPTIONS: &'static [ProgramOption] = &[N, MEALS];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "5"), ("--meals", "100")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         PHILOSOPHERS.static_program()

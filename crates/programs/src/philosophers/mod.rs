@@ -32,7 +32,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static PHILOSOPHERS: philosophers(), "philosophers.cu" {
+    pub static PHILOSOPHERS: philosophers(), "philosophers.cu"; wgsl "philosophers.wgsl" {
         /// Takes its forks, eats, and puts them back.
         PHILOSOPHER: lane(philosopher: DevDiner).mailbox(4).sends(3),
         /// Is held by one philosopher at a time.

@@ -27,7 +27,6 @@ impl NativeProgram for TokenRing {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--n", "100"), ("--tokens", "10"), ("--hops", "1000")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         RING.static_program()

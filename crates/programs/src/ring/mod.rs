@@ -23,7 +23,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static RING: ring(), "ring.cu" {
+    pub static RING: ring(), "ring.cu"; wgsl "ring.wgsl" {
         /// A member of the ring.
         MEMBER: lane(member: DevRingMember).mailbox(8).sends(1),
     }

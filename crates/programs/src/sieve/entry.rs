@@ -23,7 +23,6 @@ impl NativeProgram for Sieve {
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "5000")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         SIEVE.static_program()

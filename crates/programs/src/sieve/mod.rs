@@ -33,7 +33,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static SIEVE: sieve(), "sieve.cu" {
+    pub static SIEVE: sieve(), "sieve.cu"; wgsl "sieve.wgsl" {
         /// Keeps primes, and passes on what they do not divide.
         FILTER: lane(filter: DevSieve).mailbox(64).sends(1),
         /// Sends the odd numbers from word 0 to word 1 to the filter in word 2, a few at a time.

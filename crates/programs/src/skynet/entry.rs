@@ -23,7 +23,6 @@ impl NativeProgram for Skynet {
     const OPTIONS: &'static [ProgramOption] = &[N];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "1000")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         SKYNET.static_program()

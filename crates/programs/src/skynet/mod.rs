@@ -23,7 +23,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static SKYNET: skynet(), "skynet.cu" {
+    pub static SKYNET: skynet(), "skynet.cu"; wgsl "skynet.wgsl" {
         /// A node of the tree.
         NODE: lane(node: DevSkynetNode).mailbox(16).sends(10),
     }

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Tell};
+use everwarp::actor::{
+    ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Kind, Tell,
+};
 use everwarp::{Device, Engine, Select};
+use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::{
     ADD, ASK, BURST, DevProbeNode, FAIL, FORWARD, GET, KILL, LAUNCH, LINK, NARROW, NUMBER, PASS,
     PROBE, QUIET, STOP, STOP_LATER, TOO_MANY, TRY, WIDE, ring, start,
@@ -19,11 +22,13 @@ pub(crate) const ALL: &[Case] = cases![
     sender_to_a_full_mailbox_is_muted_and_loses_nothing,
     ring_of_full_actors_keeps_moving,
     every_ask_of_the_host_ends,
+    asks_of_several_threads_have_their_own_replies,
     every_ask_of_an_actor_ends,
     deactivated_actor_keeps_its_messages,
     deactivated_sender_waits_without_turns,
     stopped_actor_handles_what_it_has_accepted,
     killed_actor_leaves_dead_letters,
+    actors_that_end_amid_messages_lose_none_uncounted,
     id_never_names_another_actor,
     actors_launch_actors_until_there_is_no_slot,
     exhausted_pool_of_messages_names_the_longest_mailboxes,
@@ -32,6 +37,7 @@ pub(crate) const ALL: &[Case] = cases![
     wrong_use_of_actors_is_an_error,
     system_that_is_dropped_ends_its_actors,
 ];
+pub(crate) const ONLY_WGPU: &[Case] = cases![what_actors_on_wgpu_do_not_have_is_named];
 
 fn engine(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
@@ -535,4 +541,110 @@ fn system_that_is_dropped_ends_its_actors(select: Select) {
             .tell(actors[0], PASS, &[1, u64::MAX])
             .expect("it lives");
     }
+}
+
+fn what_actors_on_wgpu_do_not_have_is_named(select: Select) {
+    let (engine, system) = system(select);
+    let names = |error: ActorError, parts: &[&str]| {
+        let text = error.to_string();
+        assert!(matches!(error, ActorError::NotOnEngine { .. }), "{text}");
+        let all = parts.iter().chain(&["`wgpu`", "--engine cpu"]);
+        assert!(all.into_iter().all(|part| text.contains(part)), "{text}");
+    };
+    let kinds: [(fn(Kind) -> Kind, &str); 4] = [
+        (Kind::atomic, "it is atomic"),
+        (
+            |kind| kind.restarts(3, Duration::from_secs(1)),
+            "it is restarted",
+        ),
+        (|kind| kind.retries(1), "it retries messages"),
+        (Kind::keep_latest, "it keeps the latest messages only"),
+    ];
+    for (change, why) in kinds {
+        let mut kinds = PROBE.kinds.to_vec();
+        kinds[1] = change(kinds[1].clone());
+        let program = ActorProgram::new(
+            PROBE.name.clone(),
+            kinds.into(),
+            PROBE.device_source.clone(),
+            PROBE.wgsl_source.clone(),
+            PROBE.params.clone(),
+        );
+        let error = ActorSystem::start(&engine, &program, ActorConfig::default());
+        names(error.expect_err("it is refused"), &["`wide`", why]);
+    }
+    let actor = system.launch(NARROW).expect("there is room");
+    assert!(matches!(
+        system.lookup("one"),
+        Err(ActorError::CpuOnly { .. })
+    ));
+    // Nothing has happened to it.
+    system.tell(actor, ADD, &[2]).expect("it lives");
+    assert_eq!(state(&system, actor).sum, 2);
+    let device = Device::open(select).expect("the device opens");
+    let error = device.engine().program(FAULTS.program()).start();
+    let text = error.expect_err("it has no WGSL").to_string();
+    assert!(
+        text.contains("`actor_faults`") && text.contains("wgpu"),
+        "{text}"
+    );
+}
+
+fn asks_of_several_threads_have_their_own_replies(select: Select) {
+    let (_engine, system) = system(select);
+    let actors = system.launch_all(WIDE, 200).expect("there is room");
+    let adds = (0..).zip(&actors).map(|(i, &a)| Tell::new(a, ADD, &[i]));
+    system
+        .tell_all(&adds.collect::<Vec<_>>())
+        .expect("all live");
+    std::thread::scope(|scope| {
+        for part in actors.chunks(50) {
+            let (system, first) = (&system, actors.iter().position(|a| *a == part[0]));
+            scope.spawn(move || {
+                for (i, &actor) in (first.expect("it is one") as u64..).zip(part) {
+                    let reply = system.ask(actor, GET, &[]).expect("it replies");
+                    assert_eq!(reply.words(), [i, 1, 0]);
+                }
+            });
+        }
+    });
+}
+
+fn actors_that_end_amid_messages_lose_none_uncounted(select: Select) {
+    let (_engine, system) = system(select);
+    let receivers = system.launch_all(WIDE, 300).expect("there is room");
+    let enders = system.launch_all(NARROW, 300).expect("there is room");
+    // Every actor ends while messages arrive: each was handled, was refused, or is a dead letter.
+    let mut tells = Vec::new();
+    for (place, (&receiver, &ender)) in receivers.iter().zip(&enders).enumerate() {
+        tells.push(Tell::new(ender, LINK, &[receiver.bits()]));
+        tells.extend((0..4).map(|_| Tell::new(ender, PASS, &[1, 1])));
+        let how = if place % 2 == 0 { KILL } else { STOP_LATER };
+        tells.push(Tell::new(ender, how, &[]));
+        tells.extend((0..4).map(|_| Tell::new(ender, PASS, &[1, 1])));
+    }
+    system.tell_all(&tells).expect("all live");
+    let stats = system.settle().expect("it settles");
+    let states: Vec<DevProbeNode> = system
+        .states(&receivers)
+        .expect("the slots are not used again");
+    let handled: u64 = states.iter().map(|s| s.count).sum();
+    let dead = stats.dead(DeadReason::Gone) + stats.dead(DeadReason::Ended);
+    assert_eq!(handled + dead, 8 * 300, "{stats:?}");
+    assert_eq!(stats.dead.iter().sum::<u64>(), dead);
+    // What was accepted before the stop is handled.
+    let stopped = states.iter().skip(1).step_by(2);
+    assert!(stopped.into_iter().all(|s| s.count >= 4), "{stats:?}");
+    assert_eq!(system.stop(&receivers).expect("the engine runs"), 300);
+    // Their slots are free again, and their messages are no one else's.
+    let next = system.launch_all(WIDE, 300).expect("there is room");
+    system.settle().expect("it settles");
+    let states: Vec<DevProbeNode> = system.states(&next).expect("they are there");
+    assert!(states.iter().all(|s| s.count == 0 && s.sum == 0));
+    // A handler that stops its actor ends it at once.
+    let last = system.launch(WIDE).expect("there is room");
+    system.tell(last, STOP, &[]).expect("it lives");
+    system.settle().expect("it settles");
+    let gone = system.ask(last, GET, &[]);
+    assert!(matches!(gone, Err(ActorError::Gone { .. })), "{gone:?}");
 }

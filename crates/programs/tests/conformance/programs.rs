@@ -5,13 +5,14 @@ use everwarp_graph::{Spec, generate};
 use everwarp_programs::operators::{self, Operators};
 use everwarp_programs::pairs::Pairs;
 use everwarp_programs::range::{self, Range};
-use everwarp_programs::{REGISTRY, bfs, fib, noop, pagerank, pingpong, tree};
+use everwarp_programs::{REGISTRY, bfs, fib, is_of_actors, noop, pagerank, pingpong, tree};
 use everwarp_testkit::cases;
 
 use crate::support::{Case, least_size, parked_count, start, with};
 
 pub(crate) const ALL: &[Case] = cases![
     every_program_equals_its_reference,
+    programs_of_actors_equal_their_references,
     noop_round_trips,
     fib_is_right_and_counts_every_call,
     pingpong_ends_with_the_right_one,
@@ -28,9 +29,12 @@ pub(crate) const ALL: &[Case] = cases![
 fn start_all(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
     let others = REGISTRY.into_iter();
+    // A driver copies the code of actors for each of their programs: on wgpu they have images of their own.
+    let actors = device.kind() != EngineKind::Wgpu;
     let others = others.filter(|entry| {
         let standard = everwarp_programs::standard().any(|p| p.name == entry.name());
-        !standard && entry.runs_on(device.kind())
+        let wanted = actors || !is_of_actors(*entry);
+        !standard && entry.runs_on(device.kind()) && wanted
     });
     let builder = others.fold(with(&device), |b, entry| b.program(entry.program()));
     builder.start().expect("the engine starts")
@@ -40,13 +44,28 @@ fn start_all(select: Select) -> Engine {
 fn every_program_equals_its_reference(select: Select) {
     let engine = start_all(select);
     for entry in REGISTRY {
-        if !entry.runs_on(engine.kind()) {
+        let apart = engine.kind() == EngineKind::Wgpu && is_of_actors(entry);
+        if apart || !entry.runs_on(engine.kind()) {
             continue;
         }
         let prepared = entry.prepare(&entry.example_values(), &mut |_, _| {});
         let prepared = prepared.unwrap_or_else(|e| panic!("{}: {e}", entry.name()));
         let finished = prepared.run(&engine).expect("it runs");
         assert_eq!(finished.verify(), Ok(()), "{}", entry.name());
+    }
+}
+
+/// Each on an engine of its own, with its example's options.
+fn programs_of_actors_equal_their_references(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let actors = REGISTRY.into_iter().filter(|entry| is_of_actors(*entry));
+    for entry in actors.filter(|entry| entry.runs_on(device.kind())) {
+        let engine = device.engine().program(entry.program()).start();
+        let prepared = entry.prepare(&entry.example_values(), &mut |_, _| {});
+        let prepared = prepared.unwrap_or_else(|e| panic!("{}: {e}", entry.name()));
+        let finished = prepared.run(&engine.expect("the engine starts"));
+        let outcome = finished.expect("it runs").verify();
+        assert_eq!(outcome, Ok(()), "{}", entry.name());
     }
 }
 
