@@ -565,7 +565,7 @@ impl ActorProgram {
         }
         Ok(())
     }
-    /// The WGSL: the structs, the handlers, and one function for all turns and builtins. Empty if the program has none, and
+    /// The WGSL: the structs, the handlers, and the numbers of the kinds. Empty if the program has none, and
     /// then an engine on wgpu refuses it.
     fn write_wgsl(&self, out: &mut Wgsl) -> fmt::Result {
         if self.wgsl_source.is_empty() || self.kinds.iter().any(|k| k.needs_cpu().is_some()) {
@@ -581,38 +581,13 @@ impl ActorProgram {
             }
         }
         out.write_str(&self.wgsl_source)?;
-        writeln!(
-            out,
-            "fn {program}_lanes(function: u32) {{\n  act_system(FN_{program}_{}_turn);\n  \
-             let kind = function - act_base;\n  if kind >= {}u {{ act_host(kind - {}u); return; }}\n  \
-             var needs = 0u;\n  var sends = 0u;\n  switch kind {{",
-            self.kinds[0].name,
-            self.kinds.len(),
-            self.kinds.len()
-        )?;
-        for (number, kind) in self.kinds.iter().enumerate() {
-            let (needs, sends) = (kind.needs(), kind.sends);
-            writeln!(
-                out,
-                "    case {number}u: {{ needs = {needs}u; sends = {sends}u; }}"
-            )?;
+        // The image calls the handlers: one function serves all programs, because drivers copy the code of turns for each.
+        for kind in &*self.kinds {
+            let (name, needs, sends) = (&kind.name, kind.needs(false), kind.sends);
+            writeln!(out, "const ACT_NEEDS_{program}_{name} = {needs}u;")?;
+            writeln!(out, "const ACT_SENDS_{program}_{name} = {sends}u;")?;
         }
-        writeln!(
-            out,
-            "    default: {{}}\n  }}\n  act_begin();\n  while act_next(needs, sends) {{\n    \
-             let dropped = act_drops();\n    if !dropped {{\n      switch kind {{"
-        )?;
-        for (number, kind) in self.kinds.iter().enumerate() {
-            writeln!(
-                out,
-                "        case {number}u: {{ {program}_{}(); }}",
-                kind.name
-            )?;
-        }
-        writeln!(
-            out,
-            "        default: {{}}\n      }}\n    }}\n    act_done(dropped);\n  }}\n  act_end();\n}}"
-        )
+        Ok(())
     }
     /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
     fn write_refusals(&self, out: &mut String) -> fmt::Result {

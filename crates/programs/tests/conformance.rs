@@ -58,6 +58,7 @@ fn limit() -> Duration {
 fn all() -> impl Iterator<Item = &'static Case> {
     let files = [
         programs::ALL,
+        programs::ONLY_WGPU,
         actors::ALL,
         actors::ONLY_WGPU,
         actor_faults::ALL,
@@ -134,7 +135,8 @@ const VALIDATED: [&str; 5] = [
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [actor_faults::ALL, heap::ALL];
-    if is_of(actors::ONLY_WGPU) && way.engine != "wgpu" {
+    let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
+    if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;
     }
     match way.name {

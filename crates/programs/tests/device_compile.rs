@@ -116,7 +116,7 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     // Those of the registry.
     let actors = REGISTRY
         .into_iter()
-        .filter(|entry| entry.runs_on(EngineKind::Cuda) && is_of_actors(entry));
+        .filter(|entry| entry.runs_on(EngineKind::Cuda) && is_of_actors(*entry));
     assert_no_frames(&frames_alone(nvrtc, actors.map(|entry| entry.program())));
 }
 

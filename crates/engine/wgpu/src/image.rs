@@ -130,10 +130,23 @@ impl ImageText {
             out.write_str(&program.wgsl_source)?;
         }
         self.end = line(&out.0);
+        let actors = image.programs.iter().any(|p| has_actors(p));
+        if actors {
+            write_turns(out, image)?;
+        }
         for (name, wide) in [("call_lane", false), ("call_wide", true)] {
             writeln!(out, "fn {name}(function: u32) {{\n  switch function {{")?;
-            for program in &image.programs {
+            for program in image.programs.iter().filter(|p| !has_actors(p)) {
                 write_cases(out, image, program, wide)?;
+            }
+            if actors && !wide {
+                let of_actors = image.functions().filter(|(_, p, _)| has_actors(p));
+                let ids: Vec<_> = of_actors.map(|(id, _, _)| format!("{id}u")).collect();
+                writeln!(
+                    out,
+                    "    case {}: {{ act_lanes(function); }}",
+                    ids.join(", ")
+                )?;
             }
             writeln!(out, "    default: {{}}\n  }}\n}}")?;
         }
@@ -172,6 +185,59 @@ fn write_cases(
         writeln!(out, "    case {id}u: {{ {program}_{function}(); }}")?;
     }
     Ok(())
+}
+
+/// Writes the function that runs the turns and builtins of all programs of actors: drivers copy what a function calls, so
+/// there is one, which chooses the handler.
+fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
+    let turns = || image.functions().filter(|(_, p, f)| is_turn(p, f));
+    writeln!(out, "fn act_lanes(function: u32) {{\n  var base = 0u;")?;
+    writeln!(out, "  var kinds = 0u;\n  switch function {{")?;
+    for program in image.programs.iter().filter(|p| has_actors(p)) {
+        let ids = image.functions().filter(|(_, p, _)| p.name == program.name);
+        let ids: Vec<_> = ids.map(|(id, _, _)| format!("{id}u")).collect();
+        let kinds = program.functions.iter().filter(|f| is_turn(program, f));
+        let (first, kinds) = (&ids[0], kinds.count());
+        let all = ids.join(", ");
+        writeln!(
+            out,
+            "    case {all}: {{ base = {first}; kinds = {kinds}u; }}"
+        )?;
+    }
+    writeln!(out, "    default: {{}}\n  }}\n  act_system(base);")?;
+    writeln!(out, "  let kind = function - base;")?;
+    writeln!(
+        out,
+        "  if kind >= kinds {{ act_host(kind - kinds); return; }}"
+    )?;
+    writeln!(
+        out,
+        "  var needs = 0u;\n  var sends = 0u;\n  switch function {{"
+    )?;
+    for (id, program, function) in turns() {
+        let kind = format!("{}_{}", program.name, kind_of(function));
+        writeln!(
+            out,
+            "    case {id}u: {{ needs = ACT_NEEDS_{kind}; sends = ACT_SENDS_{kind}; }}"
+        )?;
+    }
+    writeln!(out, "    default: {{}}\n  }}\n  act_begin();")?;
+    writeln!(
+        out,
+        "  while act_next(needs, sends) {{\n    let dropped = act_drops();"
+    )?;
+    writeln!(out, "    if !dropped {{\n      switch function {{")?;
+    for (id, program, function) in turns() {
+        let handler = format!("{}_{}", program.name, kind_of(function));
+        writeln!(out, "        case {id}u: {{ {handler}(); }}")?;
+    }
+    writeln!(out, "        default: {{}}\n      }}\n    }}")?;
+    writeln!(out, "    act_done(dropped);\n  }}\n  act_end();\n}}")
+}
+
+/// The kind whose turns a function runs.
+fn kind_of(function: &Function) -> &str {
+    function.name.strip_suffix("_turn").unwrap_or_default()
 }
 
 fn calls_heap(program: &ProgramRef) -> bool {

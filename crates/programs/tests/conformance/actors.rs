@@ -551,7 +551,8 @@ fn what_actors_on_wgpu_do_not_have_is_named(select: Select) {
         let all = parts.iter().chain(&["`wgpu`", "--engine cpu"]);
         assert!(all.into_iter().all(|part| text.contains(part)), "{text}");
     };
-    let kinds: [(fn(Kind) -> Kind, &str); 4] = [
+    type Change = fn(Kind) -> Kind;
+    let kinds: [(Change, &str); 4] = [
         (Kind::atomic, "it is atomic"),
         (
             |kind| kind.restarts(3, Duration::from_secs(1)),

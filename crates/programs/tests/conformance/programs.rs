@@ -12,7 +12,6 @@ use crate::support::{Case, least_size, parked_count, start, with};
 
 pub(crate) const ALL: &[Case] = cases![
     every_program_equals_its_reference,
-    programs_of_actors_equal_their_references,
     noop_round_trips,
     fib_is_right_and_counts_every_call,
     pingpong_ends_with_the_right_one,
@@ -25,11 +24,14 @@ pub(crate) const ALL: &[Case] = cases![
     operators_equal_the_reference,
 ];
 
+/// On other engines they are among all programs of the registry.
+pub(crate) const ONLY_WGPU: &[Case] = cases![programs_of_actors_equal_their_references];
+
 /// One image with everything: no program may disturb the others.
 fn start_all(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
     let others = REGISTRY.into_iter();
-    // A driver copies the code of actors for each of their programs: on wgpu they have images of their own.
+    // On wgpu programs of actors have an image of their own, so that a driver in software compiles neither for too long.
     let actors = device.kind() != EngineKind::Wgpu;
     let others = others.filter(|entry| {
         let standard = everwarp_programs::standard().any(|p| p.name == entry.name());
@@ -55,17 +57,20 @@ fn every_program_equals_its_reference(select: Select) {
     }
 }
 
-/// Each on an engine of its own, with its example's options.
+/// All of them in one image.
 fn programs_of_actors_equal_their_references(select: Select) {
     let device = Device::open(select).expect("the device opens");
-    let actors = REGISTRY.into_iter().filter(|entry| is_of_actors(*entry));
-    for entry in actors.filter(|entry| entry.runs_on(device.kind())) {
-        let engine = device.engine().program(entry.program()).start();
+    let actors = || {
+        let of_actors = REGISTRY.into_iter().filter(|entry| is_of_actors(*entry));
+        of_actors.filter(|entry| entry.runs_on(device.kind()))
+    };
+    let builder = actors().fold(device.engine(), |b, entry| b.program(entry.program()));
+    let engine = builder.start().expect("the engine starts");
+    for entry in actors() {
         let prepared = entry.prepare(&entry.example_values(), &mut |_, _| {});
         let prepared = prepared.unwrap_or_else(|e| panic!("{}: {e}", entry.name()));
-        let finished = prepared.run(&engine.expect("the engine starts"));
-        let outcome = finished.expect("it runs").verify();
-        assert_eq!(outcome, Ok(()), "{}", entry.name());
+        let finished = prepared.run(&engine).expect("it runs");
+        assert_eq!(finished.verify(), Ok(()), "{}", entry.name());
     }
 }
 
