@@ -59,6 +59,11 @@ pub(crate) enum CliError {
     ProgramInput(everwarp_programs::InputError),
     #[error(transparent)]
     ProgramRun(everwarp_programs::RunError),
+    #[error(transparent)]
+    #[diagnostic(help(
+        "there is not enough room on this engine: choose smaller numbers, which --help names, or --engine cpu"
+    ))]
+    TooLarge(everwarp_programs::RunError),
     #[error("the result differs from the plain reference: {what}")]
     #[diagnostic(help("this is a bug in everwarp: please report it with the command line"))]
     Wrong { what: String },
@@ -215,8 +220,12 @@ pub(crate) enum CliError {
 
 impl From<everwarp_programs::RunError> for CliError {
     fn from(error: everwarp_programs::RunError) -> Self {
+        use everwarp::actor::ActorError;
+        use everwarp::{EngineError, Error};
         use everwarp_programs::RunError;
         match error {
+            RunError::Engine(Error::Engine(EngineError::OutOfMemory { .. }))
+            | RunError::Actor(ActorError::Config { .. }) => Self::TooLarge(error),
             RunError::Engine(error) => Self::Engine(error),
             RunError::Actor(error) => Self::Actor(error),
             error => Self::ProgramRun(error),

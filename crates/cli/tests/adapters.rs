@@ -332,6 +332,11 @@ fn beyond() -> Result<(), Failed> {
         text.contains("a window of") && text.contains(&window.to_string()),
         "{text}"
     );
+    let skynet = [
+        "run", "skynet", "--n", "10000000", "--alone", "--engine", "wgpu",
+    ];
+    let text = refusal(everwarp(&skynet));
+    assert!(text.contains("choose smaller numbers"), "{text}");
     // Nothing of it was taken.
     let most = engine.buffer::<u8>(window as usize / 2)?;
     drop(most);
