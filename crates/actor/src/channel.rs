@@ -17,19 +17,9 @@ use crate::system::ActorSystem;
 /// The most bytes of a channel's value.
 pub const MAX_VALUE_BYTES: usize = MAX_ASK_WORDS * 8;
 
-/// A channel of a system. Numbers are not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChannelId(pub(crate) u64);
-
-impl ChannelId {
-    /// The number, for code that keeps channels in words.
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-    /// The channel with such a number.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
+crate::number::number! {
+    /// A channel of a system. Numbers are not used again.
+    ChannelId
 }
 
 pub(crate) fn type_of<T: DevType + 'static>() -> ValueType {

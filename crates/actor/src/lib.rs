@@ -42,6 +42,8 @@ mod message;
 #[cfg(not(loom))]
 mod neighbours;
 #[cfg(not(loom))]
+mod number;
+#[cfg(not(loom))]
 mod payload;
 #[cfg(not(loom))]
 mod post;

@@ -479,10 +479,6 @@ impl ActorProgram {
     pub fn static_program(&'static self) -> &'static Program {
         self.made()
     }
-    /// Whether a program of tasks was made from one of actors.
-    pub fn made_from_actors(program: &Program) -> bool {
-        program.params.name == DevActors::NAME
-    }
     fn made(&self) -> &Arc<Program> {
         self.program.get_or_init(|| Arc::new(self.make()))
     }

@@ -44,7 +44,7 @@ use everwarp::DevPtr;
 pub use input::{InputError, Progress};
 pub use native::{Facts, Finished, NativeProgram, OUTPUT, Prepared, Registered, RunError};
 pub use option::{OptionKind, OptionValue, OptionValues, ProgramOption};
-pub use registry::{REGISTRY, benchmarks, find, is_of_actors, standard};
+pub use registry::{REGISTRY, benchmarks, find, standard};
 
 /// An element of an array in the CPU engine's memory, for twins.
 ///

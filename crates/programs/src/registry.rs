@@ -1,6 +1,5 @@
 //! The list of native programs. The command, the conformance suite and the documents are made from it.
 
-use everwarp::actor::ActorProgram;
 use everwarp::{EngineKind, Program};
 
 use crate::asks::Asks;
@@ -68,17 +67,14 @@ pub fn benchmarks() -> impl Iterator<Item = &'static Program> {
     programs(true)
 }
 
-/// Whether it is a program of actors.
-pub fn is_of_actors(entry: &dyn Registered) -> bool {
-    ActorProgram::made_from_actors(entry.program())
-}
-
 fn programs(benchmark: bool) -> impl Iterator<Item = &'static Program> {
     let chosen = REGISTRY.into_iter();
     chosen
         .filter(move |entry| {
             let everywhere = [EngineKind::Cuda, EngineKind::Wgpu].map(|kind| entry.runs_on(kind));
-            entry.is_benchmark() == benchmark && everywhere == [true; 2] && !is_of_actors(*entry)
+            entry.is_benchmark() == benchmark
+                && everywhere == [true; 2]
+                && !entry.program().has_actors()
         })
         .map(|entry| entry.program())
 }

@@ -9,7 +9,7 @@ use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
     REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, fib, file_probe, heap_probe,
-    is_of_actors, probe, standard, words,
+    probe, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -116,7 +116,7 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     // Those of the registry.
     let actors = REGISTRY
         .into_iter()
-        .filter(|entry| entry.runs_on(EngineKind::Cuda) && is_of_actors(*entry));
+        .filter(|entry| entry.runs_on(EngineKind::Cuda) && entry.program().has_actors());
     assert_no_frames(&frames_alone(nvrtc, actors.map(|entry| entry.program())));
 }
 

@@ -3,9 +3,7 @@
 
 use everwarp_engine::{EngineKind, Image};
 use everwarp_engine_wgpu::ImageText;
-use everwarp_programs::{
-    REGISTRY, actor_probe, benchmarks, heap_probe, is_of_actors, probe, standard,
-};
+use everwarp_programs::{REGISTRY, actor_probe, benchmarks, heap_probe, probe, standard};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 fn image(actors: bool) -> Image {
@@ -88,7 +86,9 @@ fn only_images_of_actors_have_their_code() {
     let of = |actors| ImageText::new(&image(actors)).expect("every program has WGSL");
     let declared = "fn act_accept(";
     assert!(!of(false).text.contains(declared) && of(true).text.contains(declared));
-    let actors = REGISTRY.into_iter().filter(|entry| is_of_actors(*entry));
+    let actors = REGISTRY
+        .into_iter()
+        .filter(|entry| entry.program().has_actors());
     let actors = actors.filter(|entry| entry.runs_on(EngineKind::Wgpu));
     let programs: Vec<_> = actors.map(|entry| entry.program()).collect();
     assert!(programs.len() >= 8);

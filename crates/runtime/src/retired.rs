@@ -57,13 +57,14 @@ impl RetiredBuffers {
     fn end(&self, phase: bool) {
         self.in_flight[usize::from(phase)].fetch_sub(1, Ordering::Release);
     }
+    /// Whether a submission is in flight.
+    fn is_busy(&self) -> bool {
+        let mut phases = self.in_flight.iter();
+        phases.any(|phase| phase.load(Ordering::Acquire) != 0)
+    }
     /// Whether no submission is in flight and no buffer is left.
     fn is_drained(&self) -> bool {
-        let idle = self
-            .in_flight
-            .iter()
-            .all(|phase| phase.load(Ordering::Acquire) == 0);
-        idle && !self.any.load(Ordering::Acquire)
+        !self.is_busy() && !self.any.load(Ordering::Acquire)
     }
 }
 
@@ -147,11 +148,7 @@ impl Region {
     }
     /// Whether a submission of it is in flight.
     pub(crate) fn is_busy(&self) -> bool {
-        let region = self.core.regions.of(self.id);
-        region
-            .in_flight
-            .iter()
-            .any(|phase| phase.load(Ordering::Acquire) != 0)
+        self.core.regions.of(self.id).is_busy()
     }
 }
 

@@ -4,22 +4,11 @@ use crate::id::ActorId;
 
 use super::{Op, Side, State};
 
-/// An ask that an actor keeps. Numbers are not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KeptAsk(pub(crate) u64);
-
-impl KeptAsk {
+crate::number::number! {
+    /// An ask that an actor keeps. Numbers are not used again.
+    KeptAsk,
     /// No ask: the message wanted no reply, or the system ends.
-    pub const NONE: Self = Self(0);
-
-    /// The number, for code that keeps asks in words.
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-    /// The ask with such a number.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
+    NONE
 }
 
 /// What is kept for an ask: the actor that keeps it, its cell, and the tag of its message.

@@ -12,22 +12,11 @@ use crate::message::{MAX_ASK_WORDS, Message};
 
 use super::{News, Side};
 
-/// A timer of a system. Numbers are not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerId(pub(crate) u64);
-
-impl TimerId {
+crate::number::number! {
+    /// A timer of a system. Numbers are not used again.
+    TimerId,
     /// No timer: the system ends.
-    pub const NONE: Self = Self(0);
-
-    /// The number, for code that keeps timers in words.
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-    /// The timer with such a number.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
+    NONE
 }
 
 /// The time of a system, in nanoseconds.

@@ -1,5 +1,6 @@
 //! Findings from the facts, each with the advice for a missing part.
 
+use everwarp::cuda::driver_loads;
 use everwarp::{AdapterReport, CudaUnavailable, EngineKind};
 
 use super::Finding;
@@ -39,19 +40,19 @@ const ENGINE: &str = "engine";
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut list = vec![cores(facts.cores), driver(&facts.driver)];
     gpu(facts, &mut list);
+    let older_driver = |nvrtc| facts.cuda.filter(|driver| !driver_loads(*driver, nvrtc));
     list.push(match &facts.nvrtc {
-        Ok((major, minor, path)) if facts.cuda.is_some_and(|(driver, _)| driver < *major) => {
-            let (cuda, cuda_minor) = facts.cuda.unwrap_or_default();
-            missing(
+        Ok((major, minor, path)) => match older_driver((*major, *minor)) {
+            Some((cuda, cuda_minor)) => missing(
                 NVRTC,
                 format!(
                     "{major}.{minor} ({}), whose code the driver does not load: it is made for CUDA {cuda}.{cuda_minor}",
                     path.display()
                 ),
                 "update the driver, or set EVERWARP_NVRTC to a libnvrtc of the driver's version of CUDA or an earlier one",
-            )
-        }
-        Ok((major, minor, path)) => good(NVRTC, format!("{major}.{minor} ({})", path.display())),
+            ),
+            None => good(NVRTC, format!("{major}.{minor} ({})", path.display())),
+        },
         Err(e) => missing(
             NVRTC,
             first_line(e),

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use everwarp_contract::device::{CHUNK_TASKS, LOCAL_TASKS};
-use everwarp_contract::{DeviceText, Language, Layout};
+use everwarp_contract::{DevActors, DeviceText, Language, Layout};
 
 use crate::{EngineError, Twin};
 
@@ -145,6 +145,10 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether it was made from a program of actors: all of these have the same parameters, and no others have them.
+    pub fn has_actors(&self) -> bool {
+        self.params.name == DevActors::NAME
+    }
     /// Whether the other program has the same content, so that one may stand for the other.
     pub fn same(&self, other: &Program) -> bool {
         self.name == other.name

@@ -41,4 +41,4 @@ pub use engine::CudaEngine;
 pub use leaving::leave;
 pub use locked::LockedBytes;
 pub use parts::assembled_by_driver;
-pub use versions::driver_version;
+pub use versions::{driver_loads, driver_version};

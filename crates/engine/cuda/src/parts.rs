@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cache::{Cache, hex};
 use crate::link::{MAX_REGISTERS, assemble_and_link, link_objects};
-use crate::versions::driver_version;
+use crate::versions::{driver_loads, driver_version};
 
 /// The value of `EVERWARP_PTXAS` with which the driver assembles, in this process.
 const DRIVER: &str = "driver";
@@ -76,11 +76,11 @@ pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache) {
     }
 }
 
-/// Whether the driver is as new as a tool, by their major versions: it takes machine code of all minor ones.
+/// Whether the driver loads what a tool makes.
 fn driver_knows(tool: &Tool) -> bool {
-    let driver = driver_version().map(|(major, _)| major);
-    tool.major()
-        .is_some_and(|major| driver.is_some_and(|driver| major <= driver as i32))
+    let major = tool.major().and_then(|major| u32::try_from(major).ok());
+    let versions = driver_version().zip(major);
+    versions.is_some_and(|(driver, major)| driver_loads(driver, (major, 0)))
 }
 
 /// Whether the cause is the module's, rather than an assembler that is too old for the device or cannot be run.

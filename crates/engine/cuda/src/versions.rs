@@ -23,6 +23,11 @@ pub fn driver_version() -> Option<Version> {
     Some((version / 1000, version % 1000 / 10))
 }
 
+/// Whether a driver loads what a compiler of this version makes: one of the same major version or a later one does.
+pub fn driver_loads(driver: Version, compiler: Version) -> bool {
+    driver.0 >= compiler.0
+}
+
 /// Why the driver does not load an image.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum NotLoaded {
@@ -60,7 +65,9 @@ fn explained(error: EngineError, driver: Option<Version>, nvrtc: Option<Version>
         return error;
     }
     EngineError::Compile(Box::new(match (driver, nvrtc) {
-        (Some(driver), Some(nvrtc)) if driver.0 < nvrtc.0 => NotLoaded::TooNew { driver, nvrtc },
+        (Some(driver), Some(nvrtc)) if !driver_loads(driver, nvrtc) => {
+            NotLoaded::TooNew { driver, nvrtc }
+        }
         _ => NotLoaded::Refused { name: name.clone() },
     }))
 }

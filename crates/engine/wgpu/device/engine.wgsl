@@ -95,12 +95,13 @@ fn load_state() {
   }
 }
 
-// One invocation: the workgroup's submission of a quiet dispatch. There is room for one task in any case.
+// One invocation: the workgroup's submission of a quiet dispatch, which has one workgroup for each. There is room for one task
+// in any case.
 fn take_quietly() {
   // From the host's numbers: the first workgroup changes the word that the others would read.
   let head = round.inbox_tail - round.quiet;
   first_submission = head;
-  ranges = vec4(0u, 0u, ew_workgroup, select(ew_workgroup, ew_workgroup + 1u, ew_workgroup < round.quiet));
+  ranges = vec4(0u, 0u, ew_workgroup, ew_workgroup + 1u);
   if ew_workgroup == 0u { set_word(DevWgpuHeader_inbox_head + parity(), head + round.quiet); }
 }
 

@@ -6,7 +6,7 @@ use everwarp_contract::header::{write_wgsl_actors, write_wgsl_header};
 use everwarp_contract::wgpu::{
     FUNCTION_BREADTH, FUNCTION_FORKS, FUNCTION_LATER, FUNCTION_PRESENT, FUNCTION_WIDE, WGPU_STAGE,
 };
-use everwarp_contract::{DevActors, FunctionId, Layout, Wgsl};
+use everwarp_contract::{FunctionId, Wgsl};
 use everwarp_engine::{
     EngineError, EngineKind, Function, Image, MAX_SPAWN, Order, Program, ProgramRef, Shape,
 };
@@ -104,7 +104,7 @@ impl ImageText {
     fn write(&mut self, out: &mut Wgsl, image: &Image) -> std::fmt::Result {
         write_wgsl_header(out)?;
         let heap = HEAP.iter().filter(|_| self.has_heap);
-        let actors: &[&str] = match image.programs.iter().any(|p| has_actors(p)) {
+        let actors: &[&str] = match image.programs.iter().any(|p| p.has_actors()) {
             true => {
                 write_wgsl_actors(out)?;
                 &ACTORS
@@ -130,17 +130,17 @@ impl ImageText {
             out.write_str(&program.wgsl_source)?;
         }
         self.end = line(&out.0);
-        let actors = image.programs.iter().any(|p| has_actors(p));
+        let actors = image.programs.iter().any(|p| p.has_actors());
         if actors {
             write_turns(out, image)?;
         }
         for (name, wide) in [("call_lane", false), ("call_wide", true)] {
             writeln!(out, "fn {name}(function: u32) {{\n  switch function {{")?;
-            for program in image.programs.iter().filter(|p| !has_actors(p)) {
+            for program in image.programs.iter().filter(|p| !p.has_actors()) {
                 write_cases(out, image, program, wide)?;
             }
             if actors && !wide {
-                let of_actors = image.functions().filter(|(_, p, _)| has_actors(p));
+                let of_actors = image.functions().filter(|(_, p, _)| p.has_actors());
                 let ids: Vec<_> = of_actors.map(|(id, _, _)| format!("{id}u")).collect();
                 writeln!(
                     out,
@@ -191,9 +191,17 @@ fn write_cases(
 /// there is one, which chooses the handler.
 fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
     let turns = || image.functions().filter(|(_, p, f)| is_turn(p, f));
+    // All programs of actors have these in the same order.
+    if let Some(program) = image.programs.iter().find(|p| p.has_actors()) {
+        let all = program.functions.iter();
+        for (number, function) in all.filter(|f| !is_turn(program, f)).enumerate() {
+            let name = function.name.to_uppercase();
+            writeln!(out, "const ACT_{name} = {number}u;")?;
+        }
+    }
     writeln!(out, "fn act_lanes(function: u32) {{\n  var base = 0u;")?;
     writeln!(out, "  var kinds = 0u;\n  switch function {{")?;
-    for program in image.programs.iter().filter(|p| has_actors(p)) {
+    for program in image.programs.iter().filter(|p| p.has_actors()) {
         let ids = image.functions().filter(|(_, p, _)| p.name == program.name);
         let ids: Vec<_> = ids.map(|(id, _, _)| format!("{id}u")).collect();
         let kinds = program.functions.iter().filter(|f| is_turn(program, f));
@@ -245,14 +253,9 @@ fn calls_heap(program: &ProgramRef) -> bool {
     HEAP_CALLS.iter().any(|call| source.contains(call))
 }
 
-/// Whether a program is one of actors: all of these have the same parameters, and no others have them.
-fn has_actors(program: &Program) -> bool {
-    program.params.name == DevActors::NAME
-}
-
 /// Whether a function runs turns of actors.
 fn is_turn(program: &Program, function: &Function) -> bool {
-    has_actors(program) && function.name.ends_with("_turn")
+    program.has_actors() && function.name.ends_with("_turn")
 }
 
 /// The number of the line at the end of a text.

@@ -5,7 +5,7 @@ use everwarp_graph::{Spec, generate};
 use everwarp_programs::operators::{self, Operators};
 use everwarp_programs::pairs::Pairs;
 use everwarp_programs::range::{self, Range};
-use everwarp_programs::{REGISTRY, bfs, fib, is_of_actors, noop, pagerank, pingpong, tree};
+use everwarp_programs::{REGISTRY, bfs, fib, noop, pagerank, pingpong, tree};
 use everwarp_testkit::cases;
 
 use crate::support::{Case, least_size, parked_count, start, with};
@@ -35,7 +35,7 @@ fn start_all(select: Select) -> Engine {
     let actors = device.kind() != EngineKind::Wgpu;
     let others = others.filter(|entry| {
         let standard = everwarp_programs::standard().any(|p| p.name == entry.name());
-        let wanted = actors || !is_of_actors(*entry);
+        let wanted = actors || !entry.program().has_actors();
         !standard && entry.runs_on(device.kind()) && wanted
     });
     let builder = others.fold(with(&device), |b, entry| b.program(entry.program()));
@@ -46,7 +46,7 @@ fn start_all(select: Select) -> Engine {
 fn every_program_equals_its_reference(select: Select) {
     let engine = start_all(select);
     for entry in REGISTRY {
-        let apart = engine.kind() == EngineKind::Wgpu && is_of_actors(entry);
+        let apart = engine.kind() == EngineKind::Wgpu && entry.program().has_actors();
         if apart || !entry.runs_on(engine.kind()) {
             continue;
         }
@@ -61,7 +61,9 @@ fn every_program_equals_its_reference(select: Select) {
 fn programs_of_actors_equal_their_references(select: Select) {
     let device = Device::open(select).expect("the device opens");
     let actors = || {
-        let of_actors = REGISTRY.into_iter().filter(|entry| is_of_actors(*entry));
+        let of_actors = REGISTRY
+            .into_iter()
+            .filter(|entry| entry.program().has_actors());
         of_actors.filter(|entry| entry.runs_on(device.kind()))
     };
     let builder = actors().fold(device.engine(), |b, entry| b.program(entry.program()));

@@ -1,13 +1,5 @@
-// The functions by which the host reaches actors: crates/actor/src/builtin.rs on this engine. Their numbers follow those of the
-// turns.
-const ACT_HOST_TELL = 0u;
-const ACT_HOST_ASK = 1u;
-const ACT_HOST_VALUE = 2u;
-const ACT_HOST_LAUNCH = 3u;
-const ACT_HOST_SIGNAL = 4u;
-const ACT_HOST_ANCHOR = 5u;
-const ACT_HOST_LEAVE = 6u;
-const ACT_HOST_CLOSE = 7u;
+// The functions by which the host reaches actors: crates/actor/src/builtin.rs on this engine. The image has their numbers
+// (ACT_HOST_TELL and so on), which follow those of the turns.
 // Messages or signals that one task sends; another one goes on.
 const ACT_STEP = 8u;
 

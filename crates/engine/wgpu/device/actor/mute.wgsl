@@ -4,8 +4,8 @@
 // exchange of the sender's word: it clears MUTED, and sets WAIT, which keeps a sender that is not muted yet from it. So a
 // sender is never muted without a note that is still there.
 //
-// An actor that is itself full is not muted, and who waits for a muted actor that is full makes it run: muted actors cannot wait
-// for each other in a circle.
+// An actor whose own mailbox is full is not muted. A sender that finds the mailbox of a muted actor full wakes that actor. So no
+// circle of muted actors waits for each other.
 
 var<private> act_bound: u32;
 var<private> act_muted: bool;
