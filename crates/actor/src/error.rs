@@ -130,6 +130,16 @@ pub enum ActorError {
         /// What it has.
         why: &'static str,
     },
+    /// On a GPU, the program has to say that it uses this.
+    #[error(
+        "{what} on a GPU need a kind of the program `{program}` that is declared with .services()"
+    )]
+    NoServices {
+        /// What was asked for.
+        what: &'static str,
+        /// The program.
+        program: String,
+    },
     /// This is on the CPU engine only so far.
     #[error("{what} are on the CPU engine only so far: start the engine with Select::Cpu")]
     CpuOnly {

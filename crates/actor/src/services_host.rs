@@ -15,7 +15,11 @@ use crate::system::{ActorSystem, Local, Port};
 
 impl ActorSystem {
     fn local(&self, what: &'static str) -> Result<&Local, ActorError> {
-        self.local.as_ref().ok_or(ActorError::CpuOnly { what })
+        let program = || self.program.clone();
+        self.local.as_ref().ok_or_else(|| ActorError::NoServices {
+            what,
+            program: program(),
+        })
     }
     /// What only the CPU engine has.
     pub(crate) fn on_cpu(&self, what: &'static str) -> Result<&Local, ActorError> {
@@ -40,7 +44,7 @@ impl ActorSystem {
     /// counted.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     ///
     /// # Panics
     /// `most` is 0.
@@ -59,7 +63,7 @@ impl ActorSystem {
     /// Monitors an actor. A restart is no end.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn monitor(&self, actor: ActorId) -> Result<Monitor, ActorError> {
         let local = self.local("monitors")?;
         let _port = self.gate(local);
@@ -69,7 +73,7 @@ impl ActorSystem {
     /// Links two actors: when one of them fails or is killed, the other one is killed.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`]; [`ActorError::Gone`] if one of them does not live.
+    /// [`ActorError::NoServices`]; [`ActorError::Gone`] if one of them does not live.
     pub fn link(&self, one: ActorId, other: ActorId) -> Result<(), ActorError> {
         let local = self.local("links")?;
         let _port = self.gate(local);
@@ -87,7 +91,7 @@ impl ActorSystem {
     /// Ends a link.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn unlink(&self, one: ActorId, other: ActorId) -> Result<(), ActorError> {
         self.local("links")?.side.unlink(one, other);
         Ok(())
@@ -96,7 +100,7 @@ impl ActorSystem {
     /// Gives an actor a name, which it keeps until it ends.
     ///
     /// # Errors
-    /// [`ActorError::NameTaken`], [`ActorError::Gone`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::NameTaken`], [`ActorError::Gone`] or [`ActorError::NoServices`].
     pub fn register(&self, name: &str, actor: ActorId) -> Result<(), ActorError> {
         let local = self.local("names")?;
         let _port = self.gate(local);
@@ -107,21 +111,21 @@ impl ActorSystem {
     /// Takes a name away. Returns the actor that had it; none if there was none.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn unregister(&self, name: &str) -> Result<ActorId, ActorError> {
         Ok(self.local("names")?.side.unregister(name))
     }
     /// The actor with a name; none if there is none.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn lookup(&self, name: &str) -> Result<ActorId, ActorError> {
         Ok(self.local("names")?.side.lookup(name))
     }
     /// The actor of a kind with a key. The first use of the key launches it, and so does the first after it has ended.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch), or [`ActorError::CpuOnly`].
+    /// As [`launch`](Self::launch), or [`ActorError::NoServices`].
     pub fn at(&self, kind: u32, key: u64) -> Result<ActorId, ActorError> {
         let local = self.local("keys")?;
         if let Some(actor) = local.side.known_at(kind, key) {
@@ -165,7 +169,7 @@ impl ActorSystem {
     /// Sends an actor a message after a time, never before. It overtakes messages in the mailbox.
     ///
     /// # Errors
-    /// [`ActorError::Gone`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::Gone`] or [`ActorError::NoServices`].
     ///
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
@@ -182,7 +186,7 @@ impl ActorSystem {
     /// message that would come while the last one is not handled yet is left out.
     ///
     /// # Errors
-    /// [`ActorError::Gone`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::Gone`] or [`ActorError::NoServices`].
     ///
     /// # Panics
     /// There are more than [`MAX_ASK_WORDS`] words.
@@ -215,7 +219,7 @@ impl ActorSystem {
     /// Cancels a timer. Returns whether a message was still to come; it does not come any more.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn cancel(&self, timer: TimerId) -> Result<bool, ActorError> {
         Ok(self.local("timers")?.side.cancel(timer))
     }

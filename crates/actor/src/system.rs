@@ -243,10 +243,11 @@ impl ActorSystem {
                 what: format!("the kind `{kind}`, because {why},"),
             });
         }
-        // Until all of it has run on a GPU.
-        if engine.kind() != EngineKind::Cpu && program.serves() {
-            let what = "programs with kinds that say .services()";
-            return Err(ActorError::CpuOnly { what });
+        if on_wgpu && program.serves() {
+            return Err(ActorError::NotOnEngine {
+                engine: engine.kind(),
+                what: "programs with kinds that say .services()".to_owned(),
+            });
         }
         check(engine, &config)?;
         let kinds = &program.kinds;

@@ -63,7 +63,6 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actors::ONLY_WGPU,
         actor_faults::ALL,
         actor_services::ALL,
-        actor_services::REFUSED,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,
@@ -134,7 +133,7 @@ const VALIDATED: [&str; 5] = [
 /// have on the other engines.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actor_faults::ALL, heap::ALL];
+    let not_wgpu = [actor_faults::ALL, actor_services::ALL, heap::ALL];
     let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
     if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;
@@ -146,8 +145,6 @@ fn concerns(way: &Way, case: &str) -> bool {
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) => return way.engine == "cpu",
         _ if is_of(files::REFUSED) => return way.engine != "cpu",
-        _ if is_of(actor_services::ALL) => return way.engine == "cpu",
-        _ if is_of(actor_services::REFUSED) => return way.engine == "cuda",
         _ => {}
     }
     match way.engine {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use everwarp::actor::{
     ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Ending, Tell, TimerId,
 };
-use everwarp::{Device, Engine, Select};
+use everwarp::{Device, Engine, EngineKind, Select};
 use everwarp_programs::actor_services::{
     ADD, AFTER, AGENT, ASK_WITHIN, CANCEL, CAREFUL, DEMONITOR, DevAgent, EVERY, FAIL, GET, LINK,
     LINK_TO, MONITOR, PASS, SERVICES, STOP, TICK, UNLINK,
@@ -29,10 +29,8 @@ pub(crate) const ALL: &[Case] = cases![
     many_events_wait_for_the_host_and_none_is_lost,
     services_survive_while_the_system_settles,
     system_with_timers_and_events_ends,
+    channels_and_payloads_work_or_are_refused_by_name,
 ];
-
-/// Cases for engines that refuse them.
-pub(crate) const REFUSED: &[Case] = cases![services_are_refused_by_name];
 
 const LONG: Duration = Duration::from_secs(60);
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -376,14 +374,32 @@ fn system_with_timers_and_events_ends(select: Select) {
     assert_eq!(state(&system, actor).sum, 4);
 }
 
-fn services_are_refused_by_name(select: Select) {
-    let device = Device::open(select).expect("the device opens");
-    let engine = device.engine().program(SERVICES.program());
-    let engine = engine.start().expect("the engine starts");
-    let refused = ActorSystem::start(&engine, &SERVICES, ActorConfig::default());
-    let refused = refused.expect_err("a GPU does not have them yet");
+/// A GPU refuses them.
+fn channels_and_payloads_work_or_are_refused_by_name(select: Select) {
+    let (engine, system) = start(select);
+    let [agent] = launch(&system, AGENT);
+    let (channel, told) = (
+        system.channel::<u64>(2),
+        system.tell_with(agent, ADD, &[5], vec![1]),
+    );
+    if engine.kind() == EngineKind::Cpu {
+        let channel = channel.expect("the CPU engine has them");
+        channel.send(&7).expect("there is room");
+        assert_eq!(channel.receive().expect("it is there"), 7);
+        told.expect("it lives");
+        assert_eq!(state(&system, agent).sum, 5);
+        return;
+    }
+    let refused = channel.expect_err("a GPU has none");
     assert!(
-        matches!(refused, ActorError::CpuOnly { what } if what.contains(".services()")),
+        matches!(refused, ActorError::CpuOnly { what } if what.contains("channels")),
         "{refused}"
     );
+    let refused = told.expect_err("a GPU has none");
+    assert!(
+        matches!(refused.error, ActorError::CpuOnly { what } if what.contains("payloads")),
+        "{refused}"
+    );
+    assert_eq!(refused.payload, Some(vec![1]));
+    assert_eq!(state(&system, agent).sum, 0);
 }
