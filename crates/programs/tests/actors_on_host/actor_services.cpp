@@ -37,7 +37,7 @@ void agents() {
   run_tells();
   submit(HOST_EVENTS, 0, 0, 0);
   // What each actor was told to request, and ticks that the host sends.
-  std::map<u64, std::vector<u64>> asked, monitored;
+  std::map<u64, std::vector<u64>> asked, monitored, periodic;
   std::map<u64, u64> ticks, passed;
   for (u32 round = 0; round < 4; round++) {
     for (u32 m = 0; m < 20; m++) {
@@ -52,7 +52,16 @@ void agents() {
         case 5: {
           // In their order, since each is sent when the ones before have been.
           const u64 first = ticks[actor];
-          news({message(actor, TICK, {first}), message(actor, TICK, {first + 1}), message(actor, TICK, {first + 2})});
+          // Some are a periodic timer's, whose number comes back as an event when the message is handled.
+          DevMessage sent[3];
+          for (u64 k = 0; k < 3; k++) {
+            sent[k] = message(actor, TICK, {first + k});
+            if (random_below(2) == 0) continue;
+            sent[k].head |= MESSAGE_TIMER | MESSAGE_TICK;
+            sent[k].words[MESSAGE_WORDS - 1] = 1 + first + k;
+            periodic[actor].push_back(1 + first + k);
+          }
+          news({sent[0], sent[1], sent[2]});
           ticks[actor] = first + 3;
           if (random_below(2) == 0) signal(3, i);
           run_all();
@@ -83,10 +92,10 @@ void agents() {
   for (u64 count : control.dead) dead += count;
   std::map<u64, u32> ended;
   std::map<u64, std::pair<u64, u32>> asks;  // the asker and its number, and how many ends
-  std::map<u64, std::vector<u64>> seen_asks, seen_monitors;
+  std::map<u64, std::vector<u64>> seen_asks, seen_monitors, seen_periodic;
   std::map<u64, bool> wants;
   for (const DevMessage& event : events) {
-    if (what(event) != EVENT_ENDED && what(event) != EVENT_ANSWER && what(event) < EVENT_LETTER) wants[event.from] = true;
+    if (what(event) != EVENT_ENDED && what(event) != EVENT_ANSWER && what(event) < EVENT_LETTER && what(event) != EVENT_TICK) wants[event.from] = true;
     switch (what(event)) {
       case EVENT_ENDED: ended[event.to]++; break;
       case EVENT_ASKS:
@@ -100,6 +109,7 @@ void agents() {
         CHECK(asks[event.words[4]].second++ == 0, "an ask has two answers");
         break;
       case EVENT_MONITOR: seen_monitors[event.from].push_back(event.words[1]); break;
+      case EVENT_TICK: seen_periodic[event.from].push_back(event.words[0]); break;
       case EVENT_AFTER: CHECK(event.words[0] == 1000, "the time of a timer is wrong"); break;
       default: CHECK(what(event) >= EVENT_LETTER && what(event) <= EVENT_LETTER + DEAD_DROPPED, "event %u", what(event)); letters++;
     }
@@ -126,6 +136,7 @@ void agents() {
     auto& seen = seen_asks[actor];
     std::sort(seen.begin(), seen.end());
     CHECK(seen == asked[actor], "%zu of %zu asks", seen.size(), asked[actor].size());
+    CHECK(seen_periodic[actor] == periodic[actor], "%zu of %zu ticks of periodic timers", seen_periodic[actor].size(), periodic[actor].size());
     CHECK(state(actor).ticks == ticks[actor], "%llu of %llu news", (unsigned long long)state(actor).ticks, (unsigned long long)ticks[actor]);
     CHECK(state(actor).disorder == 0, "news are out of order");
   }

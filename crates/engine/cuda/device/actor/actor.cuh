@@ -488,7 +488,7 @@ struct Actor : ActorTask {
     message.from_bits = load(&cells[at].from, relaxed, gpu);
     load_pair(cell + 2, message.words[0], message.words[1], relaxed, gpu);
     message.words[2] = message.words[3] = message.words[4] = 0;
-    if (message.count() > 2 || (message.head & (MESSAGE_ASK | MESSAGE_REPLY)) != 0) {
+    if (message.count() > 2 || (message.head & (MESSAGE_ASK | MESSAGE_REPLY | MESSAGE_TIMER)) != 0) {
       load_pair(cell + 4, message.words[2], message.words[3], relaxed, gpu);
       message.words[4] = load(cell + 6, relaxed, gpu);
     }

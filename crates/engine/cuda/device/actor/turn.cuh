@@ -184,8 +184,11 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     const bool more = open && (K::services ? front | news : front) != 0 && done < last && a.room >= a.needs &&
                       (done == 0 || a.outbox_first == 0);
     const u32 going = __ballot_sync(members, more);
-    // The few with long mailboxes go on in another turn, together with others.
-    if (going == 0 || (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members))) break;
+    if (going == 0) break;
+    // The few with more messages go on in another turn, together with others. But not those with long mailboxes: a turn for
+    // each message would wake all their senders each time. (With services, ptxas spills a register for sm_80 then.)
+    const bool goes_on = !K::services && more && mail_count(mail) >= 2 * ACTOR_BATCH;
+    if (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members) && !__any_sync(members, goes_on)) break;
     if (!more) continue;
     u32 at = front - 1;
     if (K::services && news != 0) {
