@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
     ACTOR_EVENTS, ACTOR_EVENTS_STEP, DEAD_DROPPED, EVENT_AFTER, EVENT_ANSWER, EVENT_ASKS,
@@ -197,9 +197,11 @@ impl Taker {
             let mut pending = self.reach.engine.submit(task)?;
             let count = loop {
                 let behind = !self.waiting.is_empty() || self.desk.side.has_ops();
-                match pending.wait_timeout(if behind { SOON } else { LONG }) {
-                    Err(Error::Timeout { .. }) => self.work()?,
-                    done => break done?.value,
+                let (begin, within) = (Instant::now(), if behind { SOON } else { LONG });
+                // Not `wait_timeout`: an engine on which no actor runs for a long time is not stuck.
+                match pending.wait_lasting(|| begin.elapsed() < within)? {
+                    Some(done) => break done.value,
+                    None => self.work()?,
                 }
             };
             self.take(count)?;

@@ -4,6 +4,7 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::DevActorControl;
+use everwarp_runtime::EngineKind;
 
 use crate::context::table;
 use crate::error::ActorError;
@@ -15,10 +16,15 @@ use crate::system::{ActorSystem, Local, Port};
 
 impl ActorSystem {
     fn local(&self, what: &'static str) -> Result<&Local, ActorError> {
-        let program = || self.program.clone();
-        self.local.as_ref().ok_or_else(|| ActorError::NoServices {
-            what,
-            program: program(),
+        self.local.as_ref().ok_or_else(|| match self.engine.kind() {
+            engine @ EngineKind::Wgpu => ActorError::NotOnEngine {
+                engine,
+                what: what.to_owned(),
+            },
+            _ => ActorError::NoServices {
+                what,
+                program: self.program.clone(),
+            },
         })
     }
     /// What only the CPU engine has.

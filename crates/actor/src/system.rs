@@ -147,7 +147,7 @@ pub struct ActorSystem {
     /// Messages with names.
     messages: Vec<MessageType>,
     failures: Arc<FailureLog>,
-    /// On the CPU engine: what is kept apart from the slots, and the tables.
+    /// Where there are services: what is kept apart from the slots, and the tables.
     pub(crate) local: Option<Local>,
     pub(crate) program: String,
     state_bytes: u32,

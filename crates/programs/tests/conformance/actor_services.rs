@@ -29,6 +29,7 @@ pub(crate) const ALL: &[Case] = cases![
     many_events_wait_for_the_host_and_none_is_lost,
     services_survive_while_the_system_settles,
     system_with_timers_and_events_ends,
+    engine_whose_actors_idle_is_not_stuck,
     channels_and_payloads_work_or_are_refused_by_name,
 ];
 
@@ -36,9 +37,13 @@ const LONG: Duration = Duration::from_secs(60);
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 fn start(select: Select) -> (Engine, ActorSystem) {
+    start_watched(select, LONG)
+}
+fn start_watched(select: Select, watchdog: Duration) -> (Engine, ActorSystem) {
     let device = Device::open(select).expect("the device opens");
     let engine = device.engine().program(SERVICES.program());
-    let engine = engine.start().expect("the engine starts");
+    let engine = engine.watchdog(watchdog).start();
+    let engine = engine.expect("the engine starts");
     let config = ActorConfig::default();
     let system = ActorSystem::start(&engine, &SERVICES, config).expect("it starts");
     (engine, system)
@@ -372,6 +377,16 @@ fn system_with_timers_and_events_ends(select: Select) {
     let [actor] = launch(&system, AGENT);
     tell(&system, actor, ADD, &[4]);
     assert_eq!(state(&system, actor).sum, 4);
+}
+
+/// Nothing runs for longer than the watchdog waits, and then a timer is due.
+fn engine_whose_actors_idle_is_not_stuck(select: Select) {
+    let (_engine, system) = start_watched(select, Duration::from_secs(1));
+    let [actor] = launch(&system, AGENT);
+    let monitor = system.monitor(actor).expect("it can");
+    let timer = system.after(actor, Duration::from_secs(3), STOP, &[]);
+    timer.expect("it lives");
+    assert_eq!(monitor.ended_within(LONG), Some(Ending::Stopped));
 }
 
 /// A GPU refuses them.
