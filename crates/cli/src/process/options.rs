@@ -78,8 +78,8 @@ pub(crate) struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MOST)))]
     pub(super) threads: u32,
     /// The size of the stack, which decides how deep calls may nest. On the CPU engine each process has one, of 8M by
-    /// default, and sizes are rounded up to a power of two. On a GPU each thread has one, which is reserved for every thread
-    /// that the GPU can hold.
+    /// default, and sizes are rounded up to a power of two. On a GPU each process has one in memory from the start, by default
+    /// an eighth as large as its memory and 8M at most. In modules with tail calls it is the stack of each thread of the GPU.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub(super) stack: Option<u64>,
     /// On a GPU, interleave the memories of every 32 processes: faster for processes that run in step, slower for

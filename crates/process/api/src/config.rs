@@ -38,9 +38,10 @@ pub struct HostConfig {
     /// The settings of each module that the host starts with.
     pub load: LoadConfig,
     /// The bytes of stack on which calls nest. On the CPU engine that is the stack of each process, 8 MiB by default and
-    /// otherwise rounded up to a power of two; memory is taken as it is touched. On a GPU it is the stack of each thread; by
-    /// default 32 KiB, or more if fewer than 90 calls fit, up to an eighth of the device's memory for all threads. The
-    /// driver reserves it for every thread that the device can hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
+    /// otherwise rounded up to a power of two; memory is taken as it is touched. On a GPU it is memory that each process has
+    /// from the start, besides a short stack of the device: by default an eighth of the process's memory, 8 MiB at most, and
+    /// never more than 1 GiB. Modules with tail calls nest on the device's stack alone, and this is its size, which the
+    /// driver reserves for every thread that the device can hold: an H200 has 270,336, so that 32 KiB are 8.9 GB.
     pub stack_bytes: Option<u32>,
     /// On a GPU, interleave the memories of every 32 processes of a module by 4 bytes. Processes that run in step gain,
     /// because what they access at the same time is adjacent; processes that each do something else lose. Modules that

@@ -83,7 +83,22 @@ impl Compiled {
             let name = name.strip_prefix(&*self.prefix)?;
             Some((name, bytes))
         });
-        StackNeed::new(&self.graph, &self.referenced, own)
+        StackNeed::new(
+            &self.graph,
+            &self.referenced,
+            own,
+            self.layout.deep.is_some(),
+        )
+    }
+
+    /// How deep calls may nest so that every suspension fits in a save area of this many bytes
+    /// ([`save_bytes`](Self::save_bytes)), up to `most`.
+    pub fn depth_in(&self, save_bytes: u64, most: u32) -> u32 {
+        let functions = self
+            .save_need
+            .chains
+            .longest(save_bytes, most.saturating_add(1));
+        functions.saturating_sub(1)
     }
 
     /// The functions that were not compiled ([`CompileOptions::only`](crate::CompileOptions::only)), in ascending order.

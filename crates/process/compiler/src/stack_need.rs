@@ -16,8 +16,9 @@ pub(crate) const DEPTH_MOST: u32 = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct StackNeed {
     chains: Chains,
-    /// Bytes of `enter` and of a helper.
+    /// Bytes of `enter`, of what it calls to run a part of deep calls, and of a helper.
     ends: u64,
+    deep: bool,
 }
 
 impl StackNeed {
@@ -26,6 +27,7 @@ impl StackNeed {
         graph: &CallGraph,
         referenced: &Referenced,
         frames: impl Iterator<Item = (&'n str, u32)>,
+        deep: bool,
     ) -> Self {
         // A name may be there more than once.
         let (mut functions, mut between, mut others) = (BTreeMap::new(), BTreeMap::new(), 0);
@@ -53,7 +55,8 @@ impl StackNeed {
         };
         Self {
             chains: Chains::new(graph, referenced, &takes),
-            ends: 2 * u64::from(others.max(FRAME_LEAST)),
+            ends: if deep { 4 } else { 2 } * u64::from(others.max(FRAME_LEAST)),
+            deep,
         }
     }
 
@@ -62,6 +65,17 @@ impl StackNeed {
         // One more than the depth: a function that calls nothing does not count.
         let chain = self.chains.most(u64::from(depth) + 1);
         chain.saturating_add(self.ends)
+    }
+
+    /// Whether calls nest deeper than the stack, because frames are moved to memory
+    /// ([`CompileOptions::deep`](crate::CompileOptions::deep)), or never nest without end.
+    pub fn is_bounded(&self) -> bool {
+        self.deep || self.chains.end()
+    }
+
+    /// Whether frames that the stack does not hold are moved to memory.
+    pub fn is_deep(&self) -> bool {
+        self.deep
     }
 
     /// How deep calls may nest on a stack of this many bytes; `None` if not even an entry fits.

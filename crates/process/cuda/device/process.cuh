@@ -94,6 +94,12 @@ __device__ __noinline__ void prepare(const DevProcessTable& t, u32 slot, u32 lan
       save->end += (u64)i;
       save->top += (u64)i;
     }
+    if (t.deep_at != 0) {
+      DevDeep* deep = (DevDeep*)((u8*)i + t.deep_at);
+      deep->base += (u64)i;
+      deep->end += (u64)i;
+      deep->top += (u64)i;
+    }
     if (t.teams != nullptr) team::share_memory(t, p, slot);
     // The host asks for an end by first writing this word, then the header's: one of the two writes stays.
     ew::fence(ew::acq_rel, ew::sys);

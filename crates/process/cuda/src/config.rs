@@ -30,18 +30,22 @@ pub(crate) struct PlaceConfig {
     pub(crate) threads: u32,
     /// The limit of linear memory and tables of each process.
     pub(crate) memory: Option<u64>,
+    /// The bytes of memory in which the frames of each process are kept that the device's stack does not hold.
+    pub(crate) stack: Option<u32>,
     /// Bytes of device memory for all places of the module.
     pub(crate) memory_budget: u64,
 }
 
 impl PlaceConfig {
-    /// The places that a configuration asks for, with this budget if it sets none.
-    pub(crate) fn of(config: &LoadConfig, memory_budget: u64) -> Self {
+    /// The places that a configuration asks for, with this budget if it sets none. `stack` is the host's
+    /// [`stack_bytes`](everwarp_process::HostConfig::stack_bytes).
+    pub(crate) fn of(config: &LoadConfig, stack: Option<u32>, memory_budget: u64) -> Self {
         Self {
             places: config.places,
             children: config.children,
             threads: config.threads,
             memory: config.memory,
+            stack,
             memory_budget: config.memory_budget.unwrap_or(memory_budget),
         }
     }
@@ -91,6 +95,7 @@ pub(crate) struct PlaceKey {
     places: u32,
     /// The limit of each process's memory, if the host sets one.
     memory: Option<u64>,
+    stack: Option<u32>,
     threads: u32,
     depth: u32,
 }
@@ -100,6 +105,7 @@ impl PlaceKey {
         Self {
             places: config.places,
             memory: config.memory,
+            stack: config.stack,
             threads: config.threads,
             depth,
         }
@@ -152,6 +158,7 @@ mod tests {
         children: 24,
         threads: 9,
         memory: None,
+        stack: None,
         memory_budget: 0,
     };
 
@@ -200,8 +207,8 @@ mod tests {
         assert_eq!(memory_budget(1000, 7), 100);
         assert_eq!(memory_budget(1000, 0), 700);
         let mut config = LoadConfig::default();
-        assert_eq!(PlaceConfig::of(&config, 5).memory_budget, 5);
+        assert_eq!(PlaceConfig::of(&config, None, 5).memory_budget, 5);
         config.memory_budget = Some(6);
-        assert_eq!(PlaceConfig::of(&config, 5).memory_budget, 6);
+        assert_eq!(PlaceConfig::of(&config, None, 5).memory_budget, 6);
     }
 }

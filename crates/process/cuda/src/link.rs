@@ -10,9 +10,11 @@ use crate::config::{PlaceConfig, STACK_BYTES};
 use crate::module::CompiledModule;
 
 /// The least depth of calls that ordinary programs need.
-const DEPTH_LEAST: u32 = 24;
+pub(crate) const DEPTH_LEAST: u32 = 24;
 /// The depth that programs want: QuickJS nests 80 calls for a script of some lines, SQLite and Lua nest 29.
 const DEPTH_WANTED: u32 = 90;
+/// The depth on the device's stack where deeper calls go on in memory: frames are moved seldom.
+const DEPTH_WANTED_DEEP: u32 = 48;
 /// The largest stack that a thread of a device can have.
 const STACK_LIMIT: u32 = 512 << 10;
 /// Frames on a thread's stack that do not belong to compiled functions: the engine's own, and an import's.
@@ -98,14 +100,27 @@ impl StackUse {
     /// Bytes of stack on which calls nest this deep.
     pub(crate) fn bytes(&self, depth: u32) -> u64 {
         let modules = self.modules.iter().map(|module| module.bytes(depth));
-        let bytes = self.others + modules.max().unwrap_or(0);
+        self.with_others(modules.max())
+    }
+
+    fn with_others(&self, modules: Option<u64>) -> u64 {
+        let bytes = self.others + modules.unwrap_or(0);
         bytes.next_multiple_of(1024)
+    }
+
+    /// Whether calls of a module can fill any stack, and end there.
+    pub(crate) fn is_limit(&self) -> bool {
+        self.modules.iter().any(|module| !module.is_bounded())
     }
 
     /// The stack for a host that asks for none: calls nest as deep as programs want, unless that takes more than `most`,
     /// and as deep as they must. `None` if no device has such a stack.
     pub(crate) fn stack(&self, most: u32) -> Option<u32> {
-        let wanted = self.bytes(DEPTH_WANTED).min(most.into());
+        let wanted = self.modules.iter().map(|module| match module.is_deep() {
+            true => module.bytes(DEPTH_WANTED_DEEP),
+            false => module.bytes(DEPTH_WANTED),
+        });
+        let wanted = self.with_others(wanted.max()).min(most.into());
         let stack = wanted.max(self.bytes(DEPTH_LEAST));
         let stack = u32::try_from(stack).ok()?;
         (stack <= STACK_LIMIT).then_some(stack.max(STACK_BYTES))
@@ -117,10 +132,15 @@ mod tests {
     use super::*;
     use crate::module::tests::load;
 
-    /// A module whose entry calls a function that calls itself, with these frames.
+    /// A module whose entry calls a function that calls itself, with these frames. A tail call keeps them on the stack.
     fn recursive(entry: u32, itself: u32) -> StackNeed {
-        let text = r#"(module (func (export "_start") (call $f)) (func $f (call $f)))"#;
-        let module = load(text).expect("it compiles");
+        need("(func (return_call 3)) (func)", entry, itself)
+    }
+
+    /// The same with other functions.
+    fn need(others: &str, entry: u32, itself: u32) -> StackNeed {
+        let own = r#"(func (export "_start") (call $f)) (func $f (call $f))"#;
+        let module = load(&format!("(module {own} {others})")).expect("it compiles");
         let names = ["f0", "f1", "enter"].map(|name| format!("{}{name}", module.prefix));
         let names = names.iter().map(String::as_str);
         module.compiled.stack_need(names.zip([entry, itself, 40]))
@@ -167,6 +187,9 @@ mod tests {
         let large = StackUse::new(vec![recursive(64, 4000)], 184);
         let stack = large.stack(64 << 10).expect("a device can have it");
         assert_eq!(large.depth(stack).ok(), Some(DEPTH_LEAST));
+        let deep = StackUse::new(vec![need("", 64, 500)], 184);
+        assert!(!deep.is_limit() && calls.is_limit());
+        assert_eq!(deep.stack(1 << 20), Some(STACK_BYTES));
         let huge = StackUse::new(vec![recursive(64, 1 << 20)], 184);
         assert_eq!(huge.stack(64 << 10), None);
     }

@@ -26,6 +26,8 @@ pub(crate) struct ModuleLoader {
     pub(crate) choice: CompileChoice,
     /// How many channels there can be at the same time.
     pub(crate) channels: u32,
+    /// The bytes of stack that the host asks for.
+    pub(crate) stack: Option<u32>,
     /// The places that no module has.
     pub(crate) spare: Range<u32>,
     /// What the host may take of the device's memory.
@@ -111,7 +113,7 @@ impl ModuleLoader {
         config: &LoadConfig,
     ) -> Result<PlaceConfig, StartError> {
         let left = resident.room.memory_left().min(self.quota.left());
-        let config = PlaceConfig::of(&self.quota.limit(config, 1), left);
+        let config = PlaceConfig::of(&self.quota.limit(config, 1), self.stack, left);
         let config = PlaceConfig {
             places: config.places.max(1),
             children: match module.threads {

@@ -35,6 +35,7 @@ pub(crate) fn compile_module(
         prefix: prefix.to_owned(),
         provided_imports: wasi::provided(),
         preempt: true,
+        deep: std::env::var_os("EVERWARP_SHALLOW").is_none(),
         interleaved,
         contract: choice.contract,
         threads: !interleaved,

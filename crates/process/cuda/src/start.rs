@@ -77,11 +77,10 @@ impl CudaProcesses {
     ) -> Result<Self, StartError> {
         check_options(config)?;
         // The budget reduces the number of places, but not the number of their slots.
-        let wanted = PlaceConfig::of(&config.load, 0);
-        let stack_bytes = config.stack_bytes.unwrap_or(STACK_BYTES);
+        let wanted = PlaceConfig::of(&config.load, config.stack_bytes, 0);
         let mut engine_pools = None;
         let code = spanned("host: translate modules", || {
-            CodeSet::new(modules, choice(config), stack_bytes, |codes| {
+            CodeSet::new(modules, choice(config), STACK_BYTES, |codes| {
                 // Equal modules have places of their own.
                 let all = modules.iter().map(|module| {
                     let found = codes.iter().find(|code| code.is_of(module));
@@ -118,13 +117,14 @@ impl CudaProcesses {
         let depth = stack_depth(&mut set, resident, &codes, config)?;
         drop(set);
         let share = spanned("host: share of the engine", || {
-            let wanted = wanted(&codes, &load, config.spare_places, depth)?;
+            let wanted = wanted(&codes, &load, config, depth)?;
             let share = ShareLease::take(resident, wanted, alone.is_some());
             Ok::<_, StartError>(share)
         })?;
         let (memory, slots) = share.parts();
         let memory = memory.min(quota.left());
-        let place_config = PlaceConfig::of(&load, memory / (modules.len().max(1) as u64));
+        let each = memory / (modules.len().max(1) as u64);
+        let place_config = PlaceConfig::of(&load, config.stack_bytes, each);
         // It takes some 16 ms when the table of descriptors has to grow later, while processes run.
         spanned("host: descriptors", || {
             reserve_descriptors(place_config.places.saturating_mul(modules.len() as u32));
@@ -191,6 +191,7 @@ impl CudaProcesses {
                 common,
                 choice,
                 channels: config.channels,
+                stack: config.stack_bytes,
                 spare,
                 quota,
             }),
@@ -243,11 +244,11 @@ const PLACES_LEAST: u32 = 32;
 fn wanted(
     codes: &[Arc<LoadedCode>],
     load: &LoadConfig,
-    spare_places: u32,
+    config: &HostConfig,
     depth: u32,
 ) -> Result<Wanted, StartError> {
     let compiled: Vec<_> = codes.iter().map(|code| Arc::clone(&code.module)).collect();
-    let all = PlaceConfig::of(load, 0);
+    let all = PlaceConfig::of(load, config.stack_bytes, 0);
     let few = PlaceConfig {
         places: all.places.min(PLACES_LEAST),
         children: all.children.min(PLACES_LEAST),
@@ -273,12 +274,13 @@ fn wanted(
     Ok(Wanted {
         memory: load.memory_budget.map(|each| each.saturating_mul(modules)),
         least_memory,
-        slots: slots_of(&all).saturating_add(spare_places),
+        slots: slots_of(&all).saturating_add(config.spare_places),
         least_slots: slots_of(&few),
     })
 }
 
-/// How deep calls of these modules may nest on the stack that the configuration grants, or else on one that the frames need.
+/// How deep calls of these modules may nest on the device's stack. A stack that the configuration asks for is the device's
+/// only if a module keeps all frames there; otherwise it is in memory.
 fn stack_depth(
     code: &mut CodeSet,
     resident: &ResidentProcesses,
@@ -288,7 +290,8 @@ fn stack_depth(
     let engine = &resident.engine;
     let calls = stack_use(&engine.frames(), codes);
     let chosen = || calls.stack(resident.stack_most).unwrap_or(STACK_BYTES);
-    let stack = config.stack_bytes.unwrap_or_else(chosen);
+    let asked = config.stack_bytes.filter(|_| calls.is_limit());
+    let stack = asked.unwrap_or_else(chosen);
     let nests = calls.depth(stack)?;
     code.grow_stack(engine, stack)?;
     Ok(nests)

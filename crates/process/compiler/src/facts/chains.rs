@@ -92,6 +92,11 @@ impl Chains {
         whole.saturating_add(self.most[(functions % exact) as usize])
     }
 
+    /// Whether there is a longest chain of calls, and it is short.
+    pub(crate) fn end(&self) -> bool {
+        self.ends
+    }
+
     /// The longest chain that certainly takes no more than this, but not more than `limit` functions.
     pub(crate) fn longest(&self, bytes: u64, limit: u32) -> u32 {
         let (mut fits, mut too_long) = (0, limit + 1);

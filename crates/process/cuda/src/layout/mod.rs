@@ -9,7 +9,7 @@ pub(crate) mod process;
 pub(crate) mod snapshot;
 pub(crate) mod thread;
 
-use everwarp_compiler::{DevInstance, DevSharing, DevSuspension, DevTable};
+use everwarp_compiler::{DevDeep, DevInstance, DevSharing, DevSuspension, DevTable};
 use everwarp_runtime::Layout;
 
 pub(crate) use process::{DevProcessTable, START_PROCESSES};
@@ -24,6 +24,7 @@ pub(crate) fn write_structs(out: &mut dyn everwarp_contract::DeviceText) -> core
     DevInstance::write_struct(out)?;
     DevTable::write_struct(out)?;
     DevSuspension::write_struct(out)?;
+    DevDeep::write_struct(out)?;
     DevSharing::write_struct(out)?;
     process::write_structs(out)?;
     family::write_structs(out)

@@ -202,7 +202,7 @@ dev_struct! {
 
 dev_struct! {
     /// The process table of one module: the program's parameters.
-    pub(crate) struct DevProcessTable: align 8, size 184 {
+    pub(crate) struct DevProcessTable: align 8, size 192 {
         /// Records, `record_stride` bytes apart.
         pub(crate) records: DevPtr<u8>,
         /// Linear memories, `memory_stride` bytes apart.
@@ -243,6 +243,10 @@ dev_struct! {
         pub(crate) output_at: u32,
         /// Offset of the record of suspensions in the block; 0 if the module is never suspended.
         pub(crate) suspension_at: u32,
+        /// Offset of the record of deep calls in the block; 0 if calls nest on the device's stack alone.
+        pub(crate) deep_at: u32,
+        /// A hole, spelled out.
+        pub(crate) reserved: u32,
         /// Channels and relations of processes; null if no module needs them.
         pub(crate) world: DevPtr<DevWorld>,
         /// The records that the threads of each process share; null if the module's memory is not shared.

@@ -250,9 +250,11 @@ fn table(
         module: number,
         start: module.start().unwrap_or(ENTRY_NONE),
         entry: module.entry(),
-        depth: common.depth,
+        depth: sizes.depth,
         output_at: sizes.output_at,
         suspension_at: layout.suspension.unwrap_or(0) as u32,
+        deep_at: layout.deep.unwrap_or(0) as u32,
+        reserved: 0,
         world: common.family,
         teams: match &memory.teams {
             Some(teams) => DevPtr::new(address(teams)),
