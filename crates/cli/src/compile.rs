@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use everwarp::process::{ImageFile, Module};
-use everwarp_compiler::{CompileOptions, Compiled, Export, ImportKind, compile};
+use everwarp_compiler::{CompileOptions, Compiled, Export, ImportKind, LONG_FUNCTION, compile};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -123,6 +123,7 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
     let options = CompileOptions {
         threads: true,
         contract: args.contract,
+        divide: Some(LONG_FUNCTION),
         ..CompileOptions::default()
     };
     // The compiler takes more than an engine runs. A library may be compiled, though it cannot run.

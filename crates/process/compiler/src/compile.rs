@@ -12,6 +12,7 @@ use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
 use crate::compiled::Compiled;
 use crate::context::Context;
+use crate::divide::{Divided, Places, divide};
 use crate::emit::body::Body;
 use crate::emit::functions::{self, Function};
 use crate::emit::{self, carried, image, indirect};
@@ -57,11 +58,40 @@ pub fn compile_part(bytes: &[u8], options: &CompileOptions) -> Result<Compiled, 
     compile_after("", bytes, options)
 }
 
+/// The module that is compiled in place of this one, if functions of it are divided ([`CompileOptions::divide`]): any engine
+/// runs it, and gives the same results.
+pub fn divided(bytes: &[u8], options: &CompileOptions) -> Option<Vec<u8>> {
+    let divided = divide(bytes, FEATURES, options.divide?)?;
+    Some(divided.bytes)
+}
+
 /// Compiles a module; `head` comes first in the text.
 fn compile_after(
     head: &str,
     bytes: &[u8],
     options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
+    let divided = options
+        .divide
+        .and_then(|most| divide(bytes, FEATURES, most));
+    if let Some(Divided {
+        bytes: divided,
+        places,
+    }) = divided
+        && let Ok(compiled) = compile_module(head, &divided, options, places)
+    {
+        return Ok(compiled);
+    }
+    // Errors name places of the module as it is.
+    compile_module(head, bytes, options, Places::default())
+}
+
+/// Compiles a module, after [`divide`].
+fn compile_module(
+    head: &str,
+    bytes: &[u8],
+    options: &CompileOptions,
+    places: Places,
 ) -> Result<Compiled, CompileError> {
     let (mut module, functions) = read(bytes, options)?;
     let facts = Facts::find(&mut module, &functions, options)?;
@@ -79,6 +109,7 @@ fn compile_after(
         prefix: &options.prefix,
     };
     let bodies = body_offsets(&module, &functions);
+    let bodies = bodies.into_iter().map(|at| places.offset(at)).collect();
     let written = write(head, context, &facts, functions)?;
     let suspending = context.suspending;
     let save_need = suspending.map(|s| s.need(&facts.graph, &facts.referenced, &written.frames));
@@ -97,6 +128,7 @@ fn compile_after(
         layout: facts.layout,
         module,
         bodies,
+        places,
     })
 }
 

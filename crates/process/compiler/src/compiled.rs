@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use everwarp_contract::TrapKind;
 
+use crate::divide::Places;
 use crate::emit::carried;
 use crate::facts::calls::CallGraph;
 use crate::facts::layout::InstanceLayout;
@@ -28,6 +29,7 @@ pub struct Compiled {
     pub(crate) names: Vec<Option<String>>,
     /// Offset of each function's body in the module's bytes; 0 for imports.
     pub(crate) bodies: Vec<usize>,
+    pub(crate) places: Places,
     /// For each function whether it may be suspended.
     pub(crate) suspending: Vec<bool>,
     pub(crate) missing: Vec<u32>,
@@ -180,8 +182,16 @@ impl Compiled {
         self.names.get(function as usize)?.as_deref()
     }
 
+    /// The module's own function for a function of the image, and the offset in the module for one in the code: a function that
+    /// the compiler has divided ([`CompileOptions::divide`](crate::CompileOptions::divide)) has parts with numbers of their own.
+    pub fn place(&self, function: u32, offset: u32) -> (u32, u32) {
+        let at = self.places.offset(offset as usize);
+        (self.places.function(function), at as u32)
+    }
+
     /// A trap as a sentence: what happened, in which function, and at which distance from the beginning of its body.
     pub fn describe_trap(&self, trap: TrapKind, function: u32, offset: u32) -> String {
+        let (function, offset) = self.place(function, offset);
         let body = self.bodies.get(function as usize).copied().unwrap_or(0);
         let distance = (offset as usize).saturating_sub(body);
         match self.function_name(function) {

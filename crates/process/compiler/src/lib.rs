@@ -172,6 +172,13 @@
 //! the same options, but for `only` and `prefix`, agree in everything else, so an instance may go from any of them to any other
 //! while it is suspended, for whatever reason. Results, traps, fuel and depth are those of an image with all functions.
 //!
+//! # Long functions
+//!
+//! ptxas takes time with the square of a function's length. With [`CompileOptions::divide`] parts of long functions become
+//! functions of their own before anything is compiled. They have numbers after those of the module; [`Compiled::place`] finds the
+//! original function and offset of a trap. Results and traps are the same, but a part takes fuel and depth as any function does:
+//! a unit and a level for each call of a part that calls others.
+//!
 //! # Shared memories
 //!
 //! With [`CompileOptions::threads`] a memory may be declared as shared, and atomic instructions work on it, in the
@@ -198,8 +205,8 @@
 //!
 //! # Inside
 //!
-//! The crate stands on floors, and a test (`tests/layers.rs`) checks that no import points upwards: `facts` looks at the
-//! module and writes no text; `context` and `text` carry the facts and write lines of PTX; `emit` writes the code;
+//! The crate stands on floors, and a test (`tests/layers.rs`) checks that no import points upwards: `divide` makes a module of
+//! shorter functions; `facts` looks at the module and writes no text; `context` and `text` carry the facts and write lines of PTX; `emit` writes the code;
 //! `compile` is the driver, a short list of phases; `instance` makes the initial bytes. The driver reads the functions'
 //! operators several times: once each for suspension and tail calls, once for the locals that are assigned, and then to
 //! validate and translate them.
@@ -237,6 +244,7 @@
 mod compile;
 mod compiled;
 mod context;
+mod divide;
 mod emit;
 mod error;
 mod facts;
@@ -244,7 +252,7 @@ mod instance;
 mod stack_need;
 mod text;
 
-pub use compile::{PTX_HEAD, compile, compile_part};
+pub use compile::{PTX_HEAD, compile, compile_part, divided};
 pub use compiled::Compiled;
 pub use error::{CompileError, InstantiateError};
 pub use everwarp_contract::TrapKind;
@@ -254,7 +262,7 @@ pub use facts::abi::{
 };
 pub use facts::layout::InstanceLayout;
 pub use facts::module::{Export, Import, ImportKind, Limits};
-pub use facts::options::{CompileOptions, ProvidedImport, Provider};
+pub use facts::options::{CompileOptions, LONG_FUNCTION, ProvidedImport, Provider};
 pub use facts::types::{FunctionType, ValueType};
 pub use facts::waiting::{NOTIFY, WAIT, WAITING};
 pub use instance::{Addresses, Initial, InstanceLimits, Link, NoImports, SharedMemory};

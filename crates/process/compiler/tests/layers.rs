@@ -7,7 +7,7 @@ use std::path::Path;
 /// The floors from the lowest to the highest, by the first segment of a module's path in the crate.
 const FLOORS: [&[&str]; 7] = [
     &["error"],
-    &["facts"],
+    &["divide", "facts"],
     &["context", "text"],
     &["emit"],
     &["stack_need"],

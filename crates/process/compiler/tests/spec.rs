@@ -37,12 +37,23 @@ fn core_2_0() {
 /// directives must hold.
 #[test]
 fn core_2_0_with_interleaved_memories() {
+    spec::interleave(true);
+    same_directives_hold(|name| !name.contains("threads/"));
+}
+
+/// The same with functions that are divided wherever they can be.
+#[test]
+fn core_2_0_divided() {
+    spec::divide(200);
+    same_directives_hold(|_| true);
+}
+
+fn same_directives_hold(chosen: impl Fn(&str) -> bool) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec-2.0.txt");
     let stated = std::fs::read_to_string(&path).expect("the table can be read");
-    spec::interleave(true);
     let mut others = Vec::new();
     for file in spec::files() {
-        if file.name.contains("threads/") {
+        if !chosen(&file.name) {
             continue;
         }
         let counts = spec::run(file.source, machine::interpreter());

@@ -2,7 +2,7 @@
 
 use everwarp_compiler::{
     CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
-    Limits, Link, PAGE, SharedMemory, TrapKind, compile,
+    LONG_FUNCTION, Limits, Link, PAGE, SharedMemory, TrapKind, compile,
 };
 use everwarp_process::threads::{START, Threads};
 use everwarp_process::{ExitStatus, LoadError, Module, Trap, gpu};
@@ -39,6 +39,7 @@ pub(crate) fn compile_module(
         interleaved,
         contract: choice.contract,
         threads: !interleaved,
+        divide: Some(LONG_FUNCTION),
         ..CompileOptions::default()
     };
     let apart = || {
@@ -154,6 +155,7 @@ impl CompiledModule {
                 function,
                 offset,
             } => {
+                let (function, offset) = self.compiled.place(function, offset);
                 let name = self.compiled.function_name(function);
                 ExitStatus::Trapped(Trap {
                     kind: TrapKind::from_code(kind).unwrap_or(TrapKind::UnlinkedImport),

@@ -208,6 +208,10 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
         preempt: !matches!(way, Way::Plain),
         // Half of the seeds of every `Way`.
         interleaved: seed / 4 % 2 == 1,
+        // A third of them, so short that something can be divided.
+        divide: seed
+            .is_multiple_of(3)
+            .then_some(150 + (seed / 3 % 8) as usize * 200),
         ..CompileOptions::default()
     };
     let compiled = compile(bytes, &options).map_err(|e| match e {
@@ -217,9 +221,11 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
     // A process borrows its module forever; the leak is harmless because a fuzzer is short-lived.
     let compiled: &'static Compiled = Box::leak(Box::new(compiled));
     let machine = chosen();
+    // A part takes a level as well, and calls none of the same function.
+    let levels = if options.divide.is_some() { 2 } else { 1 };
     let loaded = machine
         .borrow_mut()
-        .load("", &compiled.ptx, &[], LIMITS.depth);
+        .load("", &compiled.ptx, &[], levels * LIMITS.depth);
     let depth = loaded?;
     let function = |(name, export)| match export {
         Export::Function(f) => Some((name, f)),
@@ -257,7 +263,7 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
         lives.push(seen);
     }
     // A GPU's stack may be too small for calls that succeed in the reference.
-    match depth < LIMITS.depth && lives.iter().any(Seen::has_exhausted_its_stack) {
+    match depth < levels * LIMITS.depth && lives.iter().any(Seen::has_exhausted_its_stack) {
         true => Err(Failure::Refused(
             "calls that nest deeper than the machine's stack".to_owned(),
         )),

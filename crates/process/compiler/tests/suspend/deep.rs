@@ -44,6 +44,16 @@ fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) {
         let (seen, _) = run_within(&bytes, globals, calls, schedule, &LIMITS);
         assert_eq!(seen, expected, "{schedule:?}");
     }
+    // Divided functions take up to twice as many levels, and spend more fuel.
+    let divide = Some(60);
+    let whole = Schedule { divide, ..NEVER };
+    let (of_divided, _) = run_within(&bytes, globals, calls, whole, &LARGE);
+    assert_eq!(of_divided.results(), expected.results());
+    let deep_enough = schedules().into_iter().filter(|s| s.deep >= Some(9));
+    for schedule in deep_enough.map(|schedule| Schedule { divide, ..schedule }) {
+        let (seen, _) = run_within(&bytes, globals, calls, schedule, &LIMITS);
+        assert_eq!(seen, of_divided, "{schedule:?}");
+    }
 }
 
 /// A chain of calls, a tree of calls, and calls through a table; one calls the host at the bottom.

@@ -29,6 +29,8 @@ pub(crate) struct Schedule {
     pub(crate) deep: Option<u32>,
     /// Which functions images have, if not all of them.
     pub(crate) lazy: Option<Lazy>,
+    /// From which length on functions are divided.
+    pub(crate) divide: Option<usize>,
 }
 
 /// Which functions the images of an instance have.
@@ -52,6 +54,7 @@ pub(crate) const NEVER: Schedule = Schedule {
     seed: 1,
     deep: None,
     lazy: None,
+    divide: None,
 };
 
 // Offsets in the control record, where the functions in the image keep their state, and the record's size.

@@ -3,8 +3,11 @@
 
 use std::fmt::Write;
 
-use crate::host::Suspensions;
-use crate::run::same;
+use everwarp_compiler::divided;
+
+use crate::host::{NEVER, Schedule, Suspensions};
+use crate::run::{DIVIDE, options, same};
+use crate::support::encode;
 
 const TYPES: [&str; 5] = ["i32", "i64", "f32", "f64", "externref"];
 const FUNCTIONS: u32 = 4;
@@ -195,7 +198,7 @@ impl Generator {
 
 #[test]
 fn random_programs_behave_the_same_under_every_schedule() {
-    let mut all = Suspensions::default();
+    let (mut all, mut in_parts) = (Suspensions::default(), 0);
     let from = std::env::var("RANDOM_FROM").map_or(1, |n| n.parse().expect("a number"));
     let count = std::env::var("RANDOM_COUNT").map_or(20, |n| n.parse().expect("a number"));
     for seed in from..from + count {
@@ -212,9 +215,20 @@ fn random_programs_behave_the_same_under_every_schedule() {
             ("f1", args(70_000)),
             ("f0", args(u64::MAX)),
         ];
+        let bytes = encode(&text);
+        let schedule = Schedule {
+            divide: Some(DIVIDE),
+            ..NEVER
+        };
+        let options = options(&bytes, schedule).expect("it is supported");
+        in_parts += u32::from(divided(&bytes, &options).is_some());
         let suspensions = same(&text, 1, &calls);
         all.waited += suspensions.waited;
         all.preempted += suspensions.preempted;
     }
     assert!(all.waited > 1_000 && all.preempted > 1_000, "{all:?}");
+    assert!(
+        in_parts > count as u32 / 2,
+        "{in_parts} modules are divided"
+    );
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everwarp_compiler::{
     CompileOptions, Compiled, DevInstance, Export, FunctionType, ImportKind, InstanceLimits,
-    Limits, Link, ProvidedImport, Provider, ValueType, compile,
+    Limits, Link, ProvidedImport, Provider, TrapKind, ValueType, compile,
 };
 
 use crate::host::{Host, Lazy, NEVER, Outcome, Schedule, Suspensions, provider, without_externs};
@@ -21,6 +21,9 @@ pub(crate) const LIMITS: InstanceLimits = InstanceLimits {
     depth: 50,
 };
 
+/// So short that most functions are divided.
+pub(crate) const DIVIDE: usize = 100;
+
 /// Memory for the frames that a stack does not hold.
 pub(crate) const DEEP_BYTES: u64 = 4 << 20;
 
@@ -32,6 +35,33 @@ pub(crate) struct Seen {
     memory: Vec<u8>,
     /// A hash of the requests to the imported functions.
     asked: u64,
+}
+
+/// What an instance computes: it does not depend on how its functions are divided.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Results<'s> {
+    /// Of each call its results, or the kind of its trap.
+    calls: Vec<Result<&'s [u64], TrapKind>>,
+    globals: &'s [u128],
+    memory: &'s [u8],
+    asked: u64,
+}
+
+impl Seen {
+    pub(crate) fn results(&self) -> Results<'_> {
+        fn ended(outcome: &Outcome) -> Result<&[u64], TrapKind> {
+            match &outcome.ended {
+                Ok(results) => Ok(results.as_slice()),
+                Err(trapped) => Err(trapped.trap),
+            }
+        }
+        Results {
+            calls: self.outcomes.iter().map(ended).collect(),
+            globals: &self.globals,
+            memory: &self.memory,
+            asked: self.asked,
+        }
+    }
 }
 
 /// The names of the modules whose functions the host provides: its own, and the suite's.
@@ -49,6 +79,7 @@ pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions
         suspendable: schedule.suspendable,
         preempt: schedule.preempt,
         deep: schedule.deep.is_some(),
+        divide: schedule.divide,
         only: schedule.lazy.map(|_| BTreeSet::new()),
         ..threads
     };
@@ -264,15 +295,33 @@ pub(crate) fn schedules() -> Vec<Schedule> {
     ]
 }
 
-/// Runs the calls under every schedule and checks that each run looks the same as one without suspensions. Returns the
-/// sum of all suspensions.
+/// Runs the calls under every schedule and checks that each run looks the same as one without suspensions; and under some of
+/// them with divided functions, which spend more fuel. Returns the sum of all suspensions.
 pub(crate) fn same(text: &str, globals: u32, calls: &[(&str, Vec<u64>)]) -> Suspensions {
     let bytes = encode(text);
     let (expected, _) = run(&bytes, globals, calls, NEVER);
+    let divided = Schedule {
+        divide: Some(DIVIDE),
+        ..NEVER
+    };
+    let (of_divided, _) = run(&bytes, globals, calls, divided);
+    assert_eq!(of_divided.results(), expected.results(), "{divided:?}");
+    let whole = schedules();
+    let some = whole.iter().filter(|s| s.lazy.is_some() || s.seed == 5);
+    let some: Vec<_> = some
+        .map(|schedule| Schedule {
+            divide: divided.divide,
+            ..*schedule
+        })
+        .collect();
     let mut all = Suspensions::default();
-    for schedule in schedules() {
+    for schedule in whole.into_iter().chain(some) {
         let (seen, suspensions) = run(&bytes, globals, calls, schedule);
-        assert_eq!(seen, expected, "{schedule:?}");
+        let expected = match schedule.divide {
+            Some(_) => &of_divided,
+            None => &expected,
+        };
+        assert_eq!(&seen, expected, "{schedule:?}");
         all.waited += suspensions.waited;
         all.preempted += suspensions.preempted;
         all.missing += suspensions.missing;

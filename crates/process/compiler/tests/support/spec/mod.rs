@@ -66,6 +66,17 @@ thread_local! {
     static INTERLEAVED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
+thread_local! {
+    /// From which length on functions are divided.
+    static DIVIDE: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
+/// Sets from which length on functions of test modules are divided from now on.
+#[allow(dead_code, reason = "not every test binary runs the suite so")]
+pub(crate) fn divide(most: usize) {
+    DIVIDE.set(Some(most));
+}
+
 /// Sets whether test modules are compiled for interleaved memories from now on.
 #[allow(dead_code, reason = "not every test binary runs the suite so")]
 pub(crate) fn interleave(yes: bool) {
@@ -80,6 +91,7 @@ pub(crate) fn options() -> CompileOptions {
         ignored_imports: SPECTEST_PRINTS.iter().map(print).collect(),
         threads: !interleaved,
         interleaved,
+        divide: DIVIDE.get(),
         ..CompileOptions::default()
     }
 }
