@@ -261,19 +261,6 @@ impl Kind {
         };
         Some((self.name.to_string(), why))
     }
-    /// Its name, and what it has that actors on wgpu have not yet.
-    pub(crate) fn not_on_wgpu(&self) -> Option<(String, &'static str)> {
-        let what = match self {
-            Self { atomic: true, .. } => "it is atomic",
-            Self { restarts, .. } if restarts.most != 0 => "it is restarted",
-            Self { retries: 1.., .. } => "it retries messages",
-            Self {
-                keeps_latest: true, ..
-            } => "it keeps the latest messages only",
-            _ => return None,
-        };
-        Some((self.name.to_string(), what))
-    }
     /// The size of its state in the tables.
     pub(crate) const fn state_room(&self) -> u32 {
         self.state_bytes.next_multiple_of(16)
@@ -309,6 +296,24 @@ impl Kind {
             "struct {program}_{name}_kind {{\n  \
              static constexpr u32 sends = {sends}, needs = {needs}, state = {state}, restarts = {most}u, within = {within}u, \
              retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic}, services = {serves};\n}};"
+        )
+    }
+    /// The same on wgpu.
+    fn write_wgsl_numbers(&self, out: &mut Wgsl, program: &str) -> fmt::Result {
+        let Self {
+            name,
+            sends,
+            retries,
+            atomic,
+            ..
+        } = self;
+        let (needs, words, most) = (self.needs(false), self.state_room() / 4, self.restarts.most);
+        let (within, keep) = (self.restarts.milliseconds(), self.keep());
+        writeln!(
+            out,
+            "fn act_kind_{program}_{name}() {{\n  \
+             act_needs = {needs}u; act_may_send = {sends}u; act_state_words = {words}u; act_atomic = {atomic};\n  \
+             act_restarts = {most}u; act_within = {within}u; act_retries = {retries}u; act_keep = {keep}u;\n}}"
         )
     }
     /// The most messages that a turn takes; 0 for all.
@@ -579,9 +584,7 @@ impl ActorProgram {
         out.write_str(&self.wgsl_source)?;
         // The image calls the handlers: one function serves all programs, because drivers copy the code of turns for each.
         for kind in &*self.kinds {
-            let (name, needs, sends) = (&kind.name, kind.needs(false), kind.sends);
-            writeln!(out, "const ACT_NEEDS_{program}_{name} = {needs}u;")?;
-            writeln!(out, "const ACT_SENDS_{program}_{name} = {sends}u;")?;
+            kind.write_wgsl_numbers(out, program)?;
         }
         Ok(())
     }

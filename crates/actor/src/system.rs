@@ -199,7 +199,7 @@ impl ActorSystem {
     /// Starts a system of a program without parameters.
     ///
     /// # Errors
-    /// [`ActorError::NotOnEngine`] for a kind that wgpu cannot run yet; the engine does not hold the program, memory is short, or a limit cannot work.
+    /// A kind that the engine cannot run; the engine does not hold the program, memory is short, or a limit cannot work.
     pub fn start(
         engine: &Engine,
         program: &ActorProgram,
@@ -237,12 +237,6 @@ impl ActorSystem {
             return Err(ActorError::KindOnCpuOnly { kind, why });
         }
         let on_wgpu = engine.kind() == EngineKind::Wgpu;
-        if on_wgpu && let Some((kind, why)) = program.kinds.iter().find_map(Kind::not_on_wgpu) {
-            return Err(ActorError::NotOnEngine {
-                engine: engine.kind(),
-                what: format!("the kind `{kind}`, because {why},"),
-            });
-        }
         if on_wgpu && program.serves() {
             return Err(ActorError::NotOnEngine {
                 engine: engine.kind(),

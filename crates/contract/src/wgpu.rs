@@ -39,9 +39,11 @@ crate::dev_consts! {
     pub const FUNCTION_BREADTH = 1 << 28;
     /// In the table: the bits with the most tasks that a call spawns.
     pub const FUNCTION_SPAWNS = 0xff;
-    /// In the table: the high half of a task's argument is the number of the dispatch that it was made in, and it runs in a
-    /// later one.
+    /// In the table: the lower bits of the high half of a task's argument are the number of the dispatch that it was made in, and
+    /// it runs in a later one; or the half is `TURN_NEAR`.
     pub const FUNCTION_LATER = 1 << 27;
+    /// The high half of a turn's argument: it may run at once in the workgroup that made it.
+    pub const TURN_NEAR = 1 << 31;
     /// In `DevRound::flags`: a random half of the workgroups leaves each dispatch after 0 to 3 turns.
     pub const ROUND_STRESS = 1;
     /// The lowest bit of the seed of these random choices, in `DevRound::flags`.
@@ -63,6 +65,8 @@ crate::dev_consts! {
     pub const WGPU_MAIL_FLAGS = 12;
     /// `DevWgpuActor::mail`: first bit of the generation's lower bits.
     pub const WGPU_MAIL_GENERATION = 20;
+    /// `DevWgpuActor::mail`: first bit of the workgroup that ran the last turn, or launched the actor.
+    pub const WGPU_MAIL_WORKGROUP = 22;
     /// A link to a cell: the lower bits are its number plus one, and those above the dispatch that linked it, modulo 64.
     pub const WGPU_LINK_SHIFT = 26;
     /// `DevWgpuActor::front`: the message in the cell is handled, and its link is not known yet.
@@ -183,8 +187,8 @@ crate::dev_struct! {
         pub worth: u32,
         /// 0, which a compiler does not know: what is combined with it depends on what is read, and has its own value.
         pub zero: u32,
-        /// Spelled-out hole.
-        pub hole_2: u32,
+        /// The time in milliseconds, when the host submitted the dispatch; it wraps.
+        pub milliseconds: u32,
         /// Spelled-out hole.
         pub hole_3: u32,
     }
@@ -222,7 +226,7 @@ crate::dev_struct! {
         pub waiting: [u32; 4],
         /// Workgroups that have become idle in a dispatch.
         pub idle: [u32; 4],
-        /// Not 0: the dispatch ends, so that tasks can be shared.
+        /// Not 0: the dispatch ends, so that tasks can be shared, or for turns of actors that wait for the next one.
         pub ending: [u32; 4],
         /// Completions of a submission.
         pub completions: [u32; 4],
@@ -308,24 +312,21 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// An actor on this engine. Senders and signals touch the first six words and `waiters`; the others belong to the turn that runs.
+    /// An actor on this engine. Senders and signals touch the first five words and `waiters`; the others belong to the turn that runs.
     pub struct DevWgpuActor: align 64, size 64 {
-        /// Messages accepted and not handled (12), flags (8), the lower bits of the generation (12).
+        /// Messages accepted and not handled (12), flags (8), the lower bits of the generation (2), the workgroup that ran its last
+        /// turn, or launched it (10).
         pub mail: u32,
         /// The newest cell of the mailbox plus one; 0 for none.
         pub tail: u32,
-        /// The oldest cell plus one, as the sender wrote it that found none; of use if `head_at` is not older than `emptied`.
+        /// A link to the oldest cell, which the sender adds that found none; 0 once a turn has taken it.
         pub head: u32,
-        /// The number of the dispatch in which it did.
-        pub head_at: u32,
         /// The kind, and above it the bound of the mailbox (16).
         pub kind: u32,
         /// The generation.
         pub generation: u32,
         /// The oldest cell as the last turn left it, plus one, with `WGPU_FRONT_SPENT`; 0 for none.
         pub front: u32,
-        /// The number of the dispatch in which a turn emptied the mailbox.
-        pub emptied: u32,
         /// The oldest message that could not be delivered, plus one, with `WGPU_OUTBOX_NOTED`.
         pub outbox_first: u32,
         /// The newest one.
@@ -338,6 +339,8 @@ crate::dev_struct! {
         pub waiters: u32,
         /// Notes that a turn has taken, whose senders it wakes: the first, plus one.
         pub taken: u32,
+        /// Its restarts within the time that its kind allows them for, and when that time began.
+        pub again: [u32; 2],
     }
 }
 
@@ -374,6 +377,7 @@ const _: () = assert!(
     1 << (32 - WGPU_LINK_SHIFT) == 64
         && crate::actor::MAIL_COUNT_MAX == (1 << WGPU_MAIL_FLAGS) - 1
         && 1 << (WGPU_MAIL_GENERATION - WGPU_MAIL_FLAGS) == 2 * crate::actor::MAIL_LISTED
+        && WGPU_WORKGROUPS <= 1 << (32 - WGPU_MAIL_WORKGROUP)
 );
 const _: () = assert!(
     crate::task::INSTANCES * crate::task::PARAM_BYTES / 4 == WGPU_FUNCTIONS

@@ -129,11 +129,10 @@ const VALIDATED: [&str; 5] = [
     "urgent_work_overtakes",
 ];
 
-/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors on wgpu do not have all that they
-/// have on the other engines.
+/// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors on wgpu have no services.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actor_faults::ALL, actor_services::ALL, heap::ALL];
+    let not_wgpu = [actor_services::ALL, heap::ALL];
     let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
     if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;

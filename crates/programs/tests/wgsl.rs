@@ -1,9 +1,11 @@
-//! The WGSL of every program that has some, which are all but most of those of actors: an image of them is valid without any
-//! optional capability, and can be translated to the languages of all backends.
+//! The WGSL of every program that has some, which are all but those that use files or services of actors: an image of them is
+//! valid without any optional capability, and can be translated to the languages of all backends.
 
 use everwarp_engine::{EngineKind, Image};
 use everwarp_engine_wgpu::ImageText;
-use everwarp_programs::{REGISTRY, actor_probe, benchmarks, heap_probe, probe, standard};
+use everwarp_programs::{
+    REGISTRY, actor_faults, actor_probe, benchmarks, heap_probe, probe, standard,
+};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 fn image(actors: bool) -> Image {
@@ -11,6 +13,7 @@ fn image(actors: bool) -> Image {
     programs.extend(standard().chain(benchmarks()));
     if actors {
         programs.push(actor_probe::PROBE.static_program());
+        programs.push(actor_faults::FAULTS.static_program());
     }
     Image::of(programs)
 }
@@ -91,11 +94,8 @@ fn only_images_of_actors_have_their_code() {
         .filter(|entry| entry.program().has_actors());
     let actors = actors.filter(|entry| entry.runs_on(EngineKind::Wgpu));
     let programs: Vec<_> = actors.map(|entry| entry.program()).collect();
-    assert!(programs.len() >= 8);
-    for program in programs
-        .into_iter()
-        .chain([actor_probe::PROBE.static_program()])
-    {
+    assert!(programs.len() >= 11);
+    for program in programs {
         translates(&Image::of(vec![program]));
     }
 }

@@ -79,6 +79,7 @@ fn load_state() {
     atomicStore(&fired, 0u);
     atomicStore(&chained, 0u);
     atomicStore(&batch_delta, 0);
+    atomicStore(&early_waits, 0u);
     let own = round.at_workgroups + ew_workgroup * words_of_DevWgpuWorkgroup;
     chunk_count = word(own + DevWgpuWorkgroup_chunks);
     stack_count = word(own + DevWgpuWorkgroup_groups);

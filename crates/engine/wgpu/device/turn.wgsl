@@ -17,6 +17,8 @@ var<workgroup> choice: vec4<u32>;
 var<workgroup> batch_delta: atomic<i32>;
 var<workgroup> batch_size: u32;
 var<workgroup> wide_id: u32;
+// Not 0: tasks of the next dispatch wait here.
+var<workgroup> early_waits: atomic<u32>;
 // The tasks of this turn.
 var<workgroup> turn_tasks: array<vec4<u32>, WGPU_THREADS>;
 
@@ -27,6 +29,8 @@ var<private> my_older: vec4<u32>;
 var<private> my_has_older: bool;
 // The function that may run instead of the newest task's.
 var<private> rival: u32;
+// How many more tasks there was room for when this turn began.
+var<private> my_space: u32;
 // The newest task of the stage.
 var<private> newest: vec4<u32>;
 // Ids at hand and on the stack before this step.
@@ -200,6 +204,10 @@ fn turns_of_stress() -> u32 {
   return select(0xffffffffu, random & 3u, (random & 4u) != 0u);
 }
 
+// Why a dispatch ends early: others have no tasks; or turns of actors wait for the next one.
+const ENDING_SHARES = 1u;
+const ENDING_TURNS = 2u;
+
 // One invocation: whether the workgroup leaves the dispatch now.
 fn leaves(count: u32, waiting: u32, best: u32) -> bool {
   let place = round.number & 3u;
@@ -207,19 +215,22 @@ fn leaves(count: u32, waiting: u32, best: u32) -> bool {
   var leave = stop != 0u || !runs || turns_run >= round.turns || (count == 0u && best == WGPU_QUEUES)
     || atomicLoad(&deferred_count) + 2u * EW_THREADS > round.deferred;
   if !leave && turns_run >= round.patience {
-    leave = ending != 0u;
+    // Turns of actors that have to wait for the next dispatch are not kept from it by a few that are near.
+    let near = (t_info & FUNCTION_LATER) != 0u && waiting <= EW_THREADS;
+    leave = (ending & ENDING_SHARES) != 0u || atomicLoad(&early_waits) != 0u || (near && (ending & ENDING_TURNS) != 0u);
     // Tasks of whole workgroups run one after the other. The newest one says which kind waits.
     var info = t_info;
     if count > 0u { info = function_info(stage[count - 1u].x); }
     let worth = select(round.worth, min(round.worth, 16u), (info & FUNCTION_WIDE) != 0u);
     if !leave && waiting > worth && others * turns_run >= round.patience * round.size {
-      set_word(DevWgpuHeader_ending + place, 1u);
+      atomicOr(&state[DevWgpuHeader_ending + place], ENDING_SHARES);
       leave = true;
     }
   }
   leave = leave || turns_run >= stress_turns;
   if leave {
     if waiting == 0u && runs { atomicAdd(&state[DevWgpuHeader_idle + place], 1u); }
+    if (early | atomicLoad(&early_waits)) != 0u { atomicOr(&state[DevWgpuHeader_ending + place], ENDING_TURNS); }
     if waiting > 0u && turns_run >= round.turns { set_word(DevWgpuHeader_spent + place, 1u); }
   }
   return leave;
@@ -266,6 +277,12 @@ fn reset_call() {
   t_kept = false;
 }
 
+// Whether the next task is a turn of an actor that may run in the place of this one: it is all that this one leaves behind, so
+// that there is as much room as before, and no other invocation runs.
+fn turn_follows(info: u32) -> bool {
+  return t_alone && (t_info & info & FUNCTION_LATER) != 0u && t_spawned + t_children == 1u
+    && (info & FUNCTION_SPAWNS) < my_space;
+}
 // One invocation: runs its task and, if it may, those that follow. Returns what all of them change in the count of the group.
 fn run_lane(chains: bool) -> i32 {
   var left = select(0u, WGPU_CHAIN, chains && (t_task.y & HOST_DIRECT) == 0u);
@@ -278,7 +295,7 @@ fn run_lane(chains: bool) -> i32 {
     let info = function_info(next.x);
     // An id that is not needed is returned at the end of a call, and there is room for what one task leaves behind.
     let simple = (t_info & FUNCTION_FORKS) == 0u && (info & (FUNCTION_PRESENT | FUNCTION_WIDE | FUNCTION_FORKS)) == FUNCTION_PRESENT
-      && (info & FUNCTION_SPAWNS) <= 1u;
+      && ((info & FUNCTION_SPAWNS) <= 1u || turn_follows(info));
     if !simple || t_forked || noted.x != 0u || t_spawned + t_children > (t_info & FUNCTION_SPAWNS) {
       t_put(next);
       break;
@@ -309,6 +326,7 @@ fn turn(step: vec4<u32>) {
   var most = (step.y >> 8u) & 255u;
   let head = q_head[queue];
   let space = room(select(count, 0u, oldest));
+  my_space = space;
   let free = my_ids + my_stack;
   if votes {
     if oldest {
@@ -318,7 +336,7 @@ fn turn(step: vec4<u32>) {
     info = function_info(task.x);
     if has {
       if (info & FUNCTION_PRESENT) == 0u { raise(FAULT_UNKNOWN_FUNCTION, function_of(task), vec2(task.x, 0u)); }
-      if can_run(info, space, free) && !is_early(task, info) { mark(MASK_VOTES, ew_thread); }
+      if is_early(task, info) { atomicStore(&early_waits, 1u); } else if can_run(info, space, free) { mark(MASK_VOTES, ew_thread); }
     }
     // The oldest task is early only if all of them are, or no one of them can run.
     let waits = oldest && is_early(task, info);
@@ -454,7 +472,8 @@ fn turn(step: vec4<u32>) {
   }
   t_id = select(id, wide_id, whole);
   if runs {
-    if !whole { my_delta = run_lane((how & TURN_CHAINS) != 0u); } else { my_delta = end_task(); }
+    let chains = (how & TURN_CHAINS) != 0u || (t_alone && (info & FUNCTION_LATER) != 0u);
+    if !whole { my_delta = run_lane(chains); } else { my_delta = end_task(); }
     my_group = t_task.y;
     if my_group == group {
       // The first one counts for all tasks of its group.

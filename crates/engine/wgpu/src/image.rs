@@ -188,7 +188,7 @@ fn write_cases(
 }
 
 /// Writes the function that runs the turns and builtins of all programs of actors: drivers copy what a function calls, so
-/// there is one, which chooses the handler.
+/// there is one, which chooses the handler. A program that has a function `PROGRAM_kinds` gets one call of it for all kinds.
 fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
     let turns = || image.functions().filter(|(_, p, f)| is_turn(p, f));
     // All programs of actors have these in the same order.
@@ -218,29 +218,30 @@ fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
         out,
         "  if kind >= kinds {{ act_host(kind - kinds); return; }}"
     )?;
-    writeln!(
-        out,
-        "  var needs = 0u;\n  var sends = 0u;\n  switch function {{"
-    )?;
+    writeln!(out, "  switch function {{")?;
     for (id, program, function) in turns() {
         let kind = format!("{}_{}", program.name, kind_of(function));
-        writeln!(
-            out,
-            "    case {id}u: {{ needs = ACT_NEEDS_{kind}; sends = ACT_SENDS_{kind}; }}"
-        )?;
+        writeln!(out, "    case {id}u: {{ act_kind_{kind}(); }}")?;
     }
     writeln!(out, "    default: {{}}\n  }}\n  act_begin();")?;
-    writeln!(
-        out,
-        "  while act_next(needs, sends) {{\n    let dropped = act_drops();"
-    )?;
-    writeln!(out, "    if !dropped {{\n      switch function {{")?;
-    for (id, program, function) in turns() {
-        let handler = format!("{}_{}", program.name, kind_of(function));
-        writeln!(out, "        case {id}u: {{ {handler}(); }}")?;
+    writeln!(out, "  while act_next() {{")?;
+    writeln!(out, "    if act_handles() {{\n      switch function {{")?;
+    for program in image.programs.iter().filter(|p| p.has_actors()) {
+        let of_program = turns().filter(|(_, p, _)| p.name == program.name);
+        // One handler for all kinds.
+        let all = format!("{}_kinds", program.name);
+        if program.wgsl_source.contains(&format!("fn {all}(")) {
+            let ids: Vec<_> = of_program.map(|(id, _, _)| format!("{id}u")).collect();
+            writeln!(out, "        case {}: {{ {all}(); }}", ids.join(", "))?;
+            continue;
+        }
+        for (id, program, function) in of_program {
+            let handler = format!("{}_{}", program.name, kind_of(function));
+            writeln!(out, "        case {id}u: {{ {handler}(); }}")?;
+        }
     }
     writeln!(out, "        default: {{}}\n      }}\n    }}")?;
-    writeln!(out, "    act_done(dropped);\n  }}\n  act_end();\n}}")
+    writeln!(out, "    act_done();\n  }}\n  act_end();\n}}")
 }
 
 /// The kind whose turns a function runs.

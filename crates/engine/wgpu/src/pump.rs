@@ -123,6 +123,8 @@ pub(crate) struct Pump {
     turns: u32,
     rounds: u32,
     returned: Option<Instant>,
+    /// When the engine started: the device's clock counts from here.
+    begin: Instant,
     pub(crate) times: Times,
     /// The flags of a dispatch: what the settings for tests ask for.
     flags: u32,
@@ -171,6 +173,7 @@ impl Pump {
             turns: 64,
             rounds: 1,
             returned: None,
+            begin: Instant::now(),
             times: Times::new(),
             flags: crate::trials::round_flags()?,
             loses: crate::trials::loses()?,
@@ -559,6 +562,7 @@ impl Pump {
         if lone == 0 {
             self.write_inbox(gpu, entries);
         }
+        let milliseconds = self.begin.elapsed().as_millis() as u32;
         let mut numbers = vec![0_u8; (rounds as u64 * ROUND_STRIDE) as usize];
         for slot in numbers.chunks_exact_mut(ROUND_STRIDE as usize) {
             self.round = self.round.wrapping_add(1);
@@ -581,6 +585,7 @@ impl Pump {
                 lone_lo,
                 lone_hi,
                 flags: self.flags,
+                milliseconds,
                 ..self.sizes.round
             };
             slot[..size_of::<DevRound>()].copy_from_slice(round.bytes());

@@ -36,7 +36,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static FAULTS: actor_faults(DevFaults), "actor_faults.cu" {
+    pub static FAULTS: actor_faults(DevFaults), "actor_faults.cu"; wgsl "actor_faults.wgsl" {
         /// Ends when it fails.
         ENDS: lane(ends: DevFaulty).mailbox(100).sends(4),
         /// Is restarted up to three times a day.

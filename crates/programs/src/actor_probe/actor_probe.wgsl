@@ -1,13 +1,11 @@
-fn actor_probe_narrow() { actor_probe_node(); }
-fn actor_probe_wide() { actor_probe_node(); }
-
 fn actor_probe_error(count: u32) { ew_add_state64(DevProbeNode_errors, vec2(count, 0u)); }
 fn actor_probe_report() {
   let words = ew_words3(ew_state64(DevProbeNode_sum), ew_state64(DevProbeNode_count), ew_state64(DevProbeNode_errors));
   ew_reply(2u, 3u, words);
 }
 
-fn actor_probe_node() {
+// The handler of both kinds.
+fn actor_probe_kinds() {
   let w0 = ew_message_word(0u);
   let w1 = ew_message_word(1u);
   let end = ew_message_word(2u);

@@ -35,11 +35,11 @@ __device__ void bank_teller(ew::Actor& a, DevBankActor& s, const ew::Message& m,
     if (s.left == 0) return;
     s.left--;
     s.seed = programs_mix(s.seed);
-    s.from = p.accounts[programs_mix(s.seed) % p.count];
+    s.source = p.accounts[programs_mix(s.seed) % p.count];
     s.to = p.accounts[programs_mix(s.seed ^ 1) % p.count];
     s.amount = 1 + s.seed % 100;
     step = WITHDRAW;
   }
   s.step = step;
-  a.ask(step == DEPOSIT ? s.to : s.from, step, 0, s.amount, s.seed);
+  a.ask(step == DEPOSIT ? s.to : s.source, step, 0, s.amount, s.seed);
 }

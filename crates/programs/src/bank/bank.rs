@@ -68,7 +68,7 @@ pub(super) fn teller(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
             let (from, to) = (place(state.seed), place(state.seed ^ 1));
             // SAFETY: the table has an id for each account.
             let id = |place| unsafe { *element(params.accounts, place) };
-            (state.from, state.to) = (id(from), id(to));
+            (state.source, state.to) = (id(from), id(to));
             state.amount = 1 + state.seed % 100;
             WITHDRAW
         }
@@ -76,7 +76,7 @@ pub(super) fn teller(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
     state.step = step.into();
     let to = match step {
         DEPOSIT => state.to,
-        _ => state.from,
+        _ => state.source,
     };
     let (amount, random) = (state.amount, state.seed);
     a.ask(ActorId::from_bits(to), step, &[amount, random], 0);

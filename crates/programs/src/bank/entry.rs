@@ -38,7 +38,6 @@ impl NativeProgram for Bank {
         ("--kills", "5"),
     ];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         BANK.static_program()

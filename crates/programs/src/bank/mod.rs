@@ -43,7 +43,7 @@ dev_struct! {
         /// Transfers that the teller has yet to begin.
         pub left: u64,
         /// The transfer's source.
-        pub from: u64,
+        pub source: u64,
         /// The transfer's destination.
         pub to: u64,
         /// The amount.
@@ -57,7 +57,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static BANK: bank(DevBank), "../mix.cu", "bank.cu" {
+    pub static BANK: bank(DevBank), "../mix.cu", "bank.cu"; wgsl "bank.wgsl" {
         /// Keeps money.
         ACCOUNT: lane(account: DevBankActor)
             .mailbox(64)

@@ -29,7 +29,6 @@ impl NativeProgram for Chat {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--clients", "500"), ("--rooms", "20")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         CHAT.static_program()

@@ -43,7 +43,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static CHAT: chat(DevChat), "../mix.cu", "chat.cu" {
+    pub static CHAT: chat(DevChat), "../mix.cu", "chat.cu"; wgsl "chat.wgsl" {
         /// Posts, and reads what others post.
         CLIENT: lane(client: DevChatter).mailbox(64).sends(2),
         /// Sends posts to its members.

@@ -29,7 +29,6 @@ impl NativeProgram for Epidemic {
     const OPTIONS: &'static [ProgramOption] = &[N, DAYS, BEGIN, RISK];
     const EXAMPLE: &'static [(&'static str, &'static str)] = &[("--n", "2000"), ("--days", "30")];
     const BENCHMARK: bool = true;
-    const ON_WGPU: bool = false;
 
     fn program(&self) -> &'static Program {
         EPIDEMIC.static_program()

@@ -51,7 +51,7 @@ dev_struct! {
 
 actors! {
     /// The program.
-    pub static EPIDEMIC: epidemic(DevEpidemic), "../mix.cu", "epidemic.cu" {
+    pub static EPIDEMIC: epidemic(DevEpidemic), "../mix.cu", "epidemic.cu"; wgsl "epidemic.wgsl" {
         /// One of the population.
         AGENT: lane(agent: DevAgent).mailbox(64).sends(10),
         /// Keeps a list of infected agents.

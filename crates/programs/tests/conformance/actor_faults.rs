@@ -1,13 +1,14 @@
 //! Actors that fail: restarts, handlers that are undone, messages that are handled again, and kinds that keep the latest.
 
 use everwarp::actor::{ActorError, ActorId, ActorSystem, DeadReason, Tell};
-use everwarp::{Buffer, Device, Engine, Select};
+use everwarp::{Buffer, Engine, Select};
 use everwarp_programs::actor_faults::{
     self, ADD, ASK, ATOMIC, CAREFUL, DevFaulty, ENDS, FAIL_ASK, FAIL_FORWARD, FAIL_LATE, FAIL_ONCE,
-    FAIL_UP_TO, FAULTS, GET, LATEST, LINK, PASS, PATIENT, STUBBORN,
+    FAIL_UP_TO, GET, LATEST, LINK, PASS, PATIENT, STUBBORN,
 };
 use everwarp_testkit::cases;
 
+use crate::actors;
 use crate::support::Case;
 
 pub(crate) const ALL: &[Case] = cases![
@@ -26,9 +27,7 @@ pub(crate) const ALL: &[Case] = cases![
 const PLACES: usize = 1000;
 
 fn start_with_calls(select: Select) -> (Engine, ActorSystem, Buffer<u64>) {
-    let device = Device::open(select).expect("the device opens");
-    let engine = device.engine().program(FAULTS.program());
-    let engine = engine.start().expect("the engine starts");
+    let engine = actors::engine(select);
     let (system, calls) = actor_faults::start(&engine, PLACES).expect("it starts");
     (engine, system, calls)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use everwarp::actor::{
-    ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Kind, Tell,
+    ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Tell,
 };
 use everwarp::{Device, Engine, Select};
 use everwarp_programs::actor_faults::FAULTS;
@@ -12,6 +12,7 @@ use everwarp_programs::actor_probe::{
     ADD, ASK, BURST, DevProbeNode, FAIL, FORWARD, GET, KILL, LAUNCH, LINK, NARROW, NUMBER, PASS,
     PROBE, QUIET, STOP, STOP_LATER, TOO_MANY, TRY, WIDE, ring, start,
 };
+use everwarp_programs::actor_services::SERVICES;
 use everwarp_testkit::cases;
 
 use crate::support::{Case, random};
@@ -37,11 +38,16 @@ pub(crate) const ALL: &[Case] = cases![
     wrong_use_of_actors_is_an_error,
     system_that_is_dropped_ends_its_actors,
 ];
-pub(crate) const ONLY_WGPU: &[Case] = cases![what_actors_on_wgpu_do_not_have_is_named];
+pub(crate) const ONLY_WGPU: &[Case] = cases![
+    what_actors_on_wgpu_do_not_have_is_named,
+    messages_go_on_within_a_dispatch,
+];
 
-fn engine(select: Select) -> Engine {
+/// With the programs of all cases of actors, so that a driver in software compiles one image.
+pub(crate) fn engine(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
     let builder = device.engine().program(PROBE.program());
+    let builder = builder.program(FAULTS.program());
     builder.start().expect("the engine starts")
 }
 
@@ -545,35 +551,21 @@ fn system_that_is_dropped_ends_its_actors(select: Select) {
 
 fn what_actors_on_wgpu_do_not_have_is_named(select: Select) {
     let (engine, system) = system(select);
-    let names = |error: ActorError, parts: &[&str]| {
-        let text = error.to_string();
-        assert!(matches!(error, ActorError::NotOnEngine { .. }), "{text}");
-        let all = parts.iter().chain(&["`wgpu`", "--engine cpu"]);
-        assert!(all.into_iter().all(|part| text.contains(part)), "{text}");
-    };
-    type Change = fn(Kind) -> Kind;
-    let kinds: [(Change, &str); 4] = [
-        (Kind::atomic, "it is atomic"),
-        (
-            |kind| kind.restarts(3, Duration::from_secs(1)),
-            "it is restarted",
-        ),
-        (|kind| kind.retries(1), "it retries messages"),
-        (Kind::keep_latest, "it keeps the latest messages only"),
-    ];
-    for (change, why) in kinds {
-        let mut kinds = PROBE.kinds.to_vec();
-        kinds[1] = change(kinds[1].clone());
-        let program = ActorProgram::new(
-            PROBE.name.clone(),
-            kinds.into(),
-            PROBE.device_source.clone(),
-            PROBE.wgsl_source.clone(),
-            PROBE.params.clone(),
-        );
-        let error = ActorSystem::start(&engine, &program, ActorConfig::default());
-        names(error.expect_err("it is refused"), &["`wide`", why]);
-    }
+    let mut kinds = PROBE.kinds.to_vec();
+    kinds[1] = kinds[1].clone().services();
+    let program = ActorProgram::new(
+        PROBE.name.clone(),
+        kinds.into(),
+        PROBE.device_source.clone(),
+        PROBE.wgsl_source.clone(),
+        PROBE.params.clone(),
+    );
+    let error = ActorSystem::start(&engine, &program, ActorConfig::default());
+    let refused = error.expect_err("it is refused");
+    let text = refused.to_string();
+    assert!(matches!(refused, ActorError::NotOnEngine { .. }), "{text}");
+    let parts = ["`wgpu`", ".services()", "--engine cpu"];
+    assert!(parts.into_iter().all(|part| text.contains(part)), "{text}");
     let actor = system.launch(NARROW).expect("there is room");
     assert!(matches!(
         system.lookup("one"),
@@ -583,12 +575,33 @@ fn what_actors_on_wgpu_do_not_have_is_named(select: Select) {
     system.tell(actor, ADD, &[2]).expect("it lives");
     assert_eq!(state(&system, actor).sum, 2);
     let device = Device::open(select).expect("the device opens");
-    let error = device.engine().program(FAULTS.program()).start();
+    let error = device.engine().program(SERVICES.program()).start();
     let text = error.expect_err("it has no WGSL").to_string();
     assert!(
-        text.contains("`actor_faults`") && text.contains("wgpu"),
+        text.contains("`actor_services`") && text.contains("wgpu"),
         "{text}"
     );
+}
+
+/// A dispatch runs many turns of actors that only one workgroup has touched.
+fn messages_go_on_within_a_dispatch(select: Select) {
+    const HOPS: u64 = 20_000;
+    let (engine, system) = system(select);
+    let actors = system.launch_all(NARROW, 10).expect("there is room");
+    ring(&system, &actors).expect("all live");
+    system.settle().expect("it settles");
+    let dispatches = || {
+        let stats = engine.stats().expect("there are counters");
+        stats.dispatches.expect("it is wgpu").count
+    };
+    let before = dispatches();
+    system.tell(actors[0], PASS, &[1, HOPS]).expect("it lives");
+    let stats = system.settle().expect("it settles");
+    assert_eq!(stats.dead, [0; 5]);
+    let needed = dispatches() - before;
+    assert!(needed < HOPS / 20, "{needed} dispatches for {HOPS} hops");
+    let last = system.state::<DevProbeNode>(actors[HOPS as usize % 10]);
+    assert_eq!(last.expect("it is there").sum, 1);
 }
 
 fn asks_of_several_threads_have_their_own_replies(select: Select) {

@@ -14,9 +14,14 @@ var<private> act_sends: u32;       // messages and signals that the handler may 
 var<private> act_stopping: bool;
 var<private> act_failed: bool;
 var<private> act_asked: bool;      // the message is an ask without a reply
+var<private> act_answered: bool;   // it is the host's, and its reply is in the record
 var<private> act_outbox_first: u32;
 var<private> act_outbox_last: u32;
 var<private> act_blocked: bool;    // the receiver of its first message has no room
+// Its kind is atomic; and the outbox before its handler was called.
+var<private> act_atomic: bool;
+var<private> act_mark_first: u32;
+var<private> act_mark_last: u32;
 // The message.
 var<private> act_head: u32;
 var<private> act_from: vec2<u32>;
@@ -50,6 +55,23 @@ fn ew_sum64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
   return vec2(low, a.y + b.y + select(0u, 1u, low < a.x));
 }
 fn ew_less64by(a: vec2<u32>, less: u32) -> vec2<u32> { return vec2(a.x - less, a.y - select(0u, 1u, a.x < less)); }
+// The product modulo 2^64, and the remainder of a division by up to 2^28.
+fn ew_product64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let low = ew_mul(a.x, b.x);
+  return vec2(low.x, low.y + a.x * b.y + a.y * b.x);
+}
+fn ew_remainder64(a: vec2<u32>, by: u32) -> u32 {
+  var rest = a.y % by;
+  for (var shift = 32u; shift > 0u; shift -= 4u) { rest = ((rest << 4u) | ((a.x >> (shift - 4u)) & 15u)) % by; }
+  return rest;
+}
+// A random number for a number: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+fn ew_mix64(number: vec2<u32>) -> vec2<u32> {
+  var z = ew_sum64(number, vec2(0x7f4a7c15u, 0x9e3779b9u));
+  z = ew_product64(z ^ vec2((z.x >> 30u) | (z.y << 2u), z.y >> 30u), vec2(0x1ce4e5b9u, 0xbf58476du));
+  z = ew_product64(z ^ vec2((z.x >> 27u) | (z.y << 5u), z.y >> 27u), vec2(0x133111ebu, 0x94d049bbu));
+  return z ^ vec2((z.x >> 31u) | (z.y << 1u), z.y >> 31u);
+}
 fn ew_less64(a: vec2<u32>, b: vec2<u32>) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }
 
 // The words of a message.
@@ -89,8 +111,9 @@ fn ew_tell(to: vec2<u32>, tag: u32, count: u32, words: EwWords) {
 // Sends a message, if there is room for it now. Returns whether there was, or the receiver does not live.
 fn ew_try_tell(to: vec2<u32>, tag: u32, count: u32, words: EwWords) -> bool {
   if !act_spend() { return false; }
-  act_flush();
-  if act_outbox_first != 0u { return false; }
+  // What a handler of an atomic kind has sent before stays in the outbox, because it may fail yet.
+  if !act_atomic { act_flush(); }
+  if act_outbox_first != 0u && (!act_atomic || act_mark_first != 0u) { return false; }
   let sent = act_accept(to);
   if sent == SENT_FULL { return false; }
   if sent == SENT_GONE {
@@ -100,8 +123,7 @@ fn ew_try_tell(to: vec2<u32>, tag: u32, count: u32, words: EwWords) -> bool {
   let at = act_cell();
   if at == ACT_NONE { return false; }
   act_write(at, tag | (count << MESSAGE_WORDS_SHIFT), act_self, words);
-  act_link(act_number(to), at);
-  if sent != SENT_DELIVERED { act_turn(sent >> 8u, act_number(to)); }
+  act_link(act_number(to), at, sent);
   return true;
 }
 // Sends an ask of up to four words; the reply has the number.
@@ -116,7 +138,10 @@ fn ew_reply(tag: u32, count: u32, words: EwWords) -> bool {
   act_asked = false;
   var all = words;
   all[MESSAGE_WORDS - 1u] = act_words[MESSAGE_WORDS - 1u];
-  act_answer(act_head, act_from, tag | (count << MESSAGE_WORDS_SHIFT) | MESSAGE_REPLY, all);
+  let head = tag | (count << MESSAGE_WORDS_SHIFT) | MESSAGE_REPLY;
+  // The ask of the host ends when the handler has returned, and has not failed.
+  act_answered = (act_head & MESSAGE_HOST) != 0u;
+  if act_answered { act_record(act_from.y, head, all); } else { act_post(act_from, head, act_self, all); }
   return true;
 }
 // Sends the message on as it is; an ask is the receiver's to reply to.
@@ -130,10 +155,7 @@ fn ew_launch(kind: u32) -> vec2<u32> { return act_launch(kind, act_self); }
 fn ew_stop_later(actor: vec2<u32>) { act_send_signal(actor, SIGNAL_STOP); }
 fn ew_kill(actor: vec2<u32>) { act_send_signal(actor, SIGNAL_KILL); }
 fn ew_stop() { act_stopping = true; }
-fn ew_fail() {
-  act_failed = true;
-  act_stopping = true;
-}
+fn ew_fail() { act_failed = true; }
 
 fn act_send_signal(to: vec2<u32>, signal: u32) {
   if !act_spend() { return; }
@@ -141,24 +163,29 @@ fn act_send_signal(to: vec2<u32>, signal: u32) {
   if (sent & 0xffu) == SENT_ACTIVATE { act_turn(sent >> 8u, act_number(to)); }
 }
 
-// Answers an ask of this head and sender.
-fn act_answer(ask: u32, asker: vec2<u32>, head: u32, words: EwWords) {
-  if (ask & MESSAGE_HOST) == 0u {
-    act_post(asker, head, act_self, words);
-    return;
-  }
-  let record = ew_pointer(DevActors_replies) + asker.y * words_of_DevWgpuMessage;
+// Writes the reply to an ask of the host.
+fn act_record(index: u32, head: u32, words: EwWords) {
+  let record = ew_pointer(DevActors_replies) + index * words_of_DevWgpuMessage;
   ew_store(record + DevWgpuMessage_head, head | MESSAGE_HOST);
   var all = words;
   for (var i = 0u; i + 1u < MESSAGE_WORDS; i += 1u) { act_store2(record + DevWgpuMessage_words + 2u * i, all[i]); }
-  act_value(asker.x, 0u);
 }
 
-fn act_count_dead(reason: u32) { ew_add64(act_control + DevActorControl_dead + 2u * reason, vec2(1u, 0u)); }
-// A message with this head will not be handled.
+fn act_count_dead(reason: u32) {
+  let counter = select(DevActorControl_dead + 2u * reason, DevActorControl_dropped, reason == DEAD_DROPPED);
+  ew_add64(act_control + counter, vec2(1u, 0u));
+}
+// A message with this head will not be handled; an ask ends.
 fn act_dead(head: u32, sender: vec2<u32>, words: EwWords, reason: u32) {
   act_count_dead(reason);
-  if (head & MESSAGE_ASK) != 0u { act_answer(head, sender, MESSAGE_REPLY | MESSAGE_FAILED | reason, words); }
+  if (head & MESSAGE_ASK) == 0u { return; }
+  let reply = MESSAGE_REPLY | MESSAGE_FAILED | reason;
+  if (head & MESSAGE_HOST) == 0u {
+    act_post(sender, reply, act_self, words);
+  } else {
+    act_record(sender.y, reply, words);
+    act_value(sender.x, 0u);
+  }
 }
 
 // Delivers what is in the outbox, in order, until a receiver has no room. Leaves room for another turn of this actor.
@@ -185,8 +212,7 @@ fn act_flush() {
       act_give_written(at);
       act_dead(head, sender, words, DEAD_GONE);
     } else {
-      act_link(act_number(to), at);
-      if sent != SENT_DELIVERED { act_turn(sent >> 8u, act_number(to)); }
+      act_link(act_number(to), at, sent);
     }
   }
 }

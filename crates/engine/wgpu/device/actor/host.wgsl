@@ -15,17 +15,12 @@ fn act_host(which: u32) {
     case ACT_HOST_SIGNAL, ACT_HOST_CLOSE: { act_host_signal(which); }
     case ACT_HOST_ANCHOR: {
       // The group stays open; its tasks will be in many workgroups.
-      act_hold();
+      t_spawned += 1u;
+      mark_shared(t_task.y);
       act_store2(act_control + DevActorControl_world, vec2(t_task.y, 0u));
     }
     default: { act_value(ew_load(act_control + DevActorControl_world), 0u); }
   }
-}
-
-// Keeps the task's group open until act_value ends it.
-fn act_hold() {
-  t_spawned += 1u;
-  mark_shared(t_task.y);
 }
 
 // Spawns a task for what is left of a range.
@@ -44,8 +39,7 @@ fn act_host_send(record: u32, flags: u32, sender: vec2<u32>) -> u32 {
   var words: EwWords;
   for (var i = 0u; i < MESSAGE_WORDS; i += 1u) { words[i] = act_load2(record + DevWgpuMessage_words + 2u * i); }
   act_write(at, ew_load(record + DevWgpuMessage_head) | flags, sender, words);
-  act_link(act_number(to), at);
-  if sent != SENT_DELIVERED { act_turn(sent >> 8u, act_number(to)); }
+  act_link(act_number(to), at, sent);
   return TELL_DELIVERED;
 }
 
@@ -67,11 +61,12 @@ fn act_host_tell() {
   if left != 0u { ew_report_add(left, 0u); }
 }
 
-// The ask in record `lo`. Its group stays open until it ends.
+// The ask in record `lo`. Its group stays open until act_value ends it, and completes in that dispatch: what follows is the host,
+// which sees all that was written.
 fn act_host_ask() {
   let index = ew_lo();
   let record = ew_pointer(DevActors_replies) + index * words_of_DevWgpuMessage;
-  act_hold();
+  t_spawned += 1u;
   let status = act_host_send(record, MESSAGE_ASK | MESSAGE_HOST, vec2(t_task.y, index));
   if status != TELL_DELIVERED {
     ew_store(record + DevWgpuMessage_head, MESSAGE_REPLY | MESSAGE_FAILED);

@@ -2,12 +2,16 @@
 // because only single words mean anything between workgroups within a dispatch.
 //
 // A message is accepted by one exchange of the receiver's word `mail`, which checks that the actor lives and has room. Then
-// its cell becomes the `tail`, and its number is added to the link of the cell before it. A turn goes from the oldest cell
-// along links that were added in earlier dispatches, which say so themselves: `WGPU_LINK_SHIFT`. So it never reads a message
-// that is being written.
+// its cell becomes the `tail`, and its number is added to the link of the cell before it, or to the slot's `head`. A turn goes
+// from the oldest cell along links that were added in earlier dispatches, which say so themselves: `WGPU_LINK_SHIFT`. So it
+// never reads a message that is being written.
 //
 // Links are added and subtracted, not stored: two additions have the same result in any order, and a cell may be linked in the
 // dispatch in which it was freed and taken again.
+//
+// A turn is *near* if its sender found the actor idle and its mailbox empty, and if the last turn, or the launch, was in the same
+// workgroup, whose number the word `mail` has. Then all that the turn reads was written in this workgroup or in an earlier
+// dispatch, and there is a barrier between the steps of a workgroup: the turn runs in this dispatch, and handles that message.
 
 alias EwWords = array<vec2<u32>, MESSAGE_WORDS>;
 
@@ -25,9 +29,11 @@ const ACT_CELL_MASK = (1u << WGPU_LINK_SHIFT) - 1u;
 const ACT_SLOT_MASK = (1u << ACTOR_GENERATION_SHIFT) - 1u;
 
 const SENT_DELIVERED = 0u;  // the mailbox has it
-const SENT_ACTIVATE = 1u;   // the same, and the caller makes a turn; | kind << 8
+const SENT_ACTIVATE = 1u;   // the same, and the caller makes a turn; | kind << 8, and SENT_NEAR
 const SENT_FULL = 2u;
 const SENT_GONE = 3u;       // the receiver does not live, or ends
+
+const SENT_NEAR = 1u << 31u;  // the turn is near if the message is the first of the mailbox
 
 const SIGNAL_STOP = 0u;
 const SIGNAL_KILL = 1u;
@@ -66,9 +72,13 @@ fn act_flags(flags: u32) -> u32 { return flags << WGPU_MAIL_FLAGS; }
 fn act_has(mail: u32, flags: u32) -> bool { return (mail & act_flags(flags)) != 0u; }
 fn act_count(mail: u32) -> u32 { return mail & MAIL_COUNT_MAX; }
 fn act_lives(mail: u32, generation: u32) -> bool {
-  return act_has(mail, MAIL_LIVE) && (mail >> WGPU_MAIL_GENERATION) == (generation & ((1u << (32u - WGPU_MAIL_GENERATION)) - 1u));
+  let differ = (mail >> WGPU_MAIL_GENERATION) ^ generation;
+  return act_has(mail, MAIL_LIVE) && (differ & ((1u << (WGPU_MAIL_WORKGROUP - WGPU_MAIL_GENERATION)) - 1u)) == 0u;
 }
-fn act_free_mail(generation: u32) -> u32 { return generation << WGPU_MAIL_GENERATION; }
+const ACT_MAIL_MASK = (1u << WGPU_MAIL_WORKGROUP) - 1u;
+// The word without its last workgroup, and with this one.
+fn act_mine(mail: u32) -> u32 { return (mail & ACT_MAIL_MASK) | (ew_workgroup << WGPU_MAIL_WORKGROUP); }
+fn act_free_mail(generation: u32) -> u32 { return act_mine(generation << WGPU_MAIL_GENERATION); }
 
 // Free cells and slots are bits: who clears one has the number. Cells come first.
 fn act_bits(slots: bool) -> u32 {
@@ -97,12 +107,14 @@ fn act_take(slots: bool) -> u32 {
 fn act_give(slots: bool, number: u32, seen: u32) {
   atomicOr(&memory[act_bits(slots) + number / 32u], (1u << (number % 32u)) | (seen & round.zero));
 }
-// Gives a cell back that may have been written in this dispatch: exchanges say that the words have arrived.
-fn act_give_written(number: u32) {
+// A value that depends on all words of a cell that this workgroup may have written in this dispatch, as exchanges have seen them.
+fn act_arrived(number: u32) -> u32 {
   var seen = 0u;
   for (var i = 0u; i < words_of_DevWgpuMessage; i += 1u) { seen |= atomicOr(&memory[act_cell_at(number) + i], 0u); }
-  act_give(false, number, seen);
+  return seen;
 }
+// Gives such a cell back.
+fn act_give_written(number: u32) { act_give(false, number, act_arrived(number)); }
 // A cell; without one, the engine ends.
 fn act_cell() -> u32 {
   let at = act_take(false);
@@ -110,7 +122,7 @@ fn act_cell() -> u32 {
   return at;
 }
 
-// Accepts a message for an actor: SENT_...; then the caller links it.
+// Accepts a message for an actor: SENT_...; then act_link links it.
 fn act_accept(to: vec2<u32>) -> u32 {
   if !act_named(to) { return SENT_GONE; }
   let slot = act_slot_at(act_number(to));
@@ -125,21 +137,25 @@ fn act_accept(to: vec2<u32>) -> u32 {
     let quiet = act_has(seen, MAIL_BUSY | MAIL_PAUSED);
     let now = atomicCompareExchangeWeak(
       &memory[slot + DevWgpuActor_mail], seen, (seen + 1u) | select(act_flags(MAIL_BUSY), 0u, quiet));
-    if now.exchanged { return select(SENT_ACTIVATE | ((kind & 0xffffu) << 8u), SENT_DELIVERED, quiet); }
+    if now.exchanged {
+      if quiet { return SENT_DELIVERED; }
+      let near = act_count(seen) == 0u && act_mine(seen) == seen;
+      return SENT_ACTIVATE | ((kind & 0xffffu) << 8u) | select(0u, SENT_NEAR, near);
+    }
     seen = now.old_value;
   }
   return SENT_GONE;
 }
-// Puts an accepted message at the end of a mailbox. The link of its cell is 0.
-fn act_link(number: u32, cell: u32) {
+// Puts an accepted message at the end of a mailbox, and makes the turn that `sent` asks for. The link of its cell is 0.
+fn act_link(number: u32, cell: u32, sent: u32) {
   let slot = act_slot_at(number);
   let before = atomicExchange(&memory[slot + DevWgpuActor_tail], cell + 1u);
-  if before == 0u {
-    ew_store(slot + DevWgpuActor_head, cell + 1u);
-    ew_store(slot + DevWgpuActor_head_at, round.number);
-  } else {
-    ew_add(act_cell_at(before - 1u) + DevWgpuMessage_next, (round.number << WGPU_LINK_SHIFT) | (cell + 1u));
-  }
+  var link = slot + DevWgpuActor_head;
+  if before != 0u { link = act_cell_at(before - 1u) + DevWgpuMessage_next; }
+  ew_add(link, (round.number << WGPU_LINK_SHIFT) | (cell + 1u));
+  if sent == SENT_DELIVERED { return; }
+  let near = (sent & SENT_NEAR) != 0u && before == 0u;
+  act_turn_of((sent >> 8u) & 0xffffu, number, select(turn_later(), TURN_NEAR, near));
 }
 
 // SENT_DELIVERED, SENT_ACTIVATE | kind << 8, or SENT_GONE.
@@ -197,17 +213,18 @@ fn act_launch(kind: u32, parent: vec2<u32>) -> vec2<u32> {
   ew_store(slot + DevWgpuActor_kind, kind | ((bounds >> (kind % 2u * 16u)) << 16u));
   ew_store(slot + DevWgpuActor_generation, generation);
   ew_store(slot + DevWgpuActor_front, 0u);
-  // What `head_at` says of the slot's last actor is older.
-  ew_store(slot + DevWgpuActor_emptied, round.number);
   ew_store(slot + DevWgpuActor_outbox_first, 0u);
   act_store2(slot + DevWgpuActor_handled, vec2(0u, 0u));
   act_store2(slot + DevWgpuActor_parent, parent);
+  act_store2(slot + DevWgpuActor_again, vec2(0u, 0u));
   ew_store(slot + DevWgpuActor_mail, act_free_mail(generation) | act_flags(MAIL_LIVE));
   return act_id(number, generation);
 }
 
-// Makes a turn in the group that counts turns, which is the running task's or not.
-fn act_turn(kind: u32, number: u32) {
+// Makes a turn for the next dispatch.
+fn act_turn(kind: u32, number: u32) { act_turn_of(kind, number, turn_later()); }
+// Makes a turn in the group that counts turns, which is the running task's or not. One that is near may follow on the spot.
+fn act_turn_of(kind: u32, number: u32, when: u32) {
   let world = ew_load(act_control + DevActorControl_world);
   if world == t_task.y {
     t_spawned += 1u;
@@ -216,7 +233,13 @@ fn act_turn(kind: u32, number: u32) {
     t_children += 1u;
   }
   act_room -= 1u;
-  t_put(vec4(t_head(act_base + kind, 0u), world, number, round.number));
+  let task = vec4(t_head(act_base + kind, 0u), world, number, when);
+  if when == TURN_NEAR && t_keeps && !t_kept && world == t_task.y {
+    t_kept = true;
+    t_next = task;
+  } else {
+    t_put(task);
+  }
 }
 // Makes the task that reports a value to a group that was held open for it.
 fn act_value(group: u32, value: u32) {
