@@ -204,7 +204,7 @@ fn turns_of_stress() -> u32 {
   return select(0xffffffffu, random & 3u, (random & 4u) != 0u);
 }
 
-// Why a dispatch ends early: others have no tasks; or turns of actors wait for the next one.
+// Why a dispatch ends early: others have no tasks; or turns of actors wait for the next one, and chains of near turns end.
 const ENDING_SHARES = 1u;
 const ENDING_TURNS = 2u;
 
@@ -215,9 +215,7 @@ fn leaves(count: u32, waiting: u32, best: u32) -> bool {
   var leave = stop != 0u || !runs || turns_run >= round.turns || (count == 0u && best == WGPU_QUEUES)
     || atomicLoad(&deferred_count) + 2u * EW_THREADS > round.deferred;
   if !leave && turns_run >= round.patience {
-    // Turns of actors that have to wait for the next dispatch are not kept from it by a few that are near.
-    let near = (t_info & FUNCTION_LATER) != 0u && waiting <= EW_THREADS;
-    leave = (ending & ENDING_SHARES) != 0u || atomicLoad(&early_waits) != 0u || (near && (ending & ENDING_TURNS) != 0u);
+    leave = (ending & ENDING_SHARES) != 0u;
     // Tasks of whole workgroups run one after the other. The newest one says which kind waits.
     var info = t_info;
     if count > 0u { info = function_info(stage[count - 1u].x); }
@@ -230,7 +228,7 @@ fn leaves(count: u32, waiting: u32, best: u32) -> bool {
   leave = leave || turns_run >= stress_turns;
   if leave {
     if waiting == 0u && runs { atomicAdd(&state[DevWgpuHeader_idle + place], 1u); }
-    if (early | atomicLoad(&early_waits)) != 0u { atomicOr(&state[DevWgpuHeader_ending + place], ENDING_TURNS); }
+    if early != 0u { atomicOr(&state[DevWgpuHeader_ending + place], ENDING_TURNS); }
     if waiting > 0u && turns_run >= round.turns { set_word(DevWgpuHeader_spent + place, 1u); }
   }
   return leave;
@@ -277,26 +275,30 @@ fn reset_call() {
   t_kept = false;
 }
 
-// Whether the next task is a turn of an actor that may run in the place of this one: it is all that this one leaves behind, so
-// that there is as much room as before, and no other invocation runs.
+// Whether the next task is a turn of an actor that may run in the place of this one: no other invocation runs, it is all that this
+// one leaves behind, so that there is as much room as before, and no turn waits for the next dispatch, here or elsewhere.
 fn turn_follows(info: u32) -> bool {
-  return t_alone && (t_info & info & FUNCTION_LATER) != 0u && t_spawned + t_children == 1u
-    && (info & FUNCTION_SPAWNS) < my_space;
+  return t_alone && (t_info & info & FUNCTION_LATER) != 0u && t_spawned + t_children == 1u && (info & FUNCTION_SPAWNS) < my_space
+    && atomicLoad(&early_waits) == 0u && (word(DevWgpuHeader_ending + (round.number & 3u)) & ENDING_TURNS) == 0u;
 }
+// Turns of actors that one invocation runs in a row.
+const TURN_CHAIN = 4u * WGPU_CHAIN;
 // One invocation: runs its task and, if it may, those that follow. Returns what all of them change in the count of the group.
 fn run_lane(chains: bool) -> i32 {
-  var left = select(0u, WGPU_CHAIN, chains && (t_task.y & HOST_DIRECT) == 0u);
+  let most = select(WGPU_CHAIN, TURN_CHAIN, (t_info & FUNCTION_LATER) != 0u);
+  var left = select(0u, most, chains && (t_task.y & HOST_DIRECT) == 0u);
   var delta = 0;
   loop {
     t_keeps = left > 0u;
     call_lane(function_of(t_task));
     if !t_kept { break; }
-    let next = t_next;
+    var next = t_next;
     let info = function_info(next.x);
     // An id that is not needed is returned at the end of a call, and there is room for what one task leaves behind.
     let simple = (t_info & FUNCTION_FORKS) == 0u && (info & (FUNCTION_PRESENT | FUNCTION_WIDE | FUNCTION_FORKS)) == FUNCTION_PRESENT
       && ((info & FUNCTION_SPAWNS) <= 1u || turn_follows(info));
     if !simple || t_forked || noted.x != 0u || t_spawned + t_children > (t_info & FUNCTION_SPAWNS) {
+      if (info & FUNCTION_LATER) != 0u { next.w = turn_later(); }
       t_put(next);
       break;
     }
@@ -306,7 +308,7 @@ fn run_lane(chains: bool) -> i32 {
     t_info = info;
     reset_call();
   }
-  if chains && left < WGPU_CHAIN && (t_task.y & HOST_DIRECT) == 0u { atomicAdd(&chained, WGPU_CHAIN - left); }
+  if chains && left < most && (t_task.y & HOST_DIRECT) == 0u { atomicAdd(&chained, most - left); }
   return delta + end_task();
 }
 

@@ -11,7 +11,8 @@
 //
 // A turn is *near* if its sender found the actor idle and its mailbox empty, and if the last turn, or the launch, was in the same
 // workgroup, whose number the word `mail` has. Then all that the turn reads was written in this workgroup or in an earlier
-// dispatch, and there is a barrier between the steps of a workgroup: the turn runs in this dispatch, and handles that message.
+// dispatch: by the same invocation, or before a barrier. Such a turn may run in this dispatch, and handles that message. It does so
+// where the workgroup has nothing else to run: on the spot after the turn that made it, or in the next step after a task of the host.
 
 alias EwWords = array<vec2<u32>, MESSAGE_WORDS>;
 
@@ -84,19 +85,26 @@ fn act_free_mail(generation: u32) -> u32 { return act_mine(generation << WGPU_MA
 fn act_bits(slots: bool) -> u32 {
   return ew_pointer(DevActors_shards) + select(0u, (ew_param(DevActors_cell_limit) + 63u) / 64u * 2u, slots);
 }
-// Takes one number; ACT_NONE if there is none. Each invocation begins elsewhere.
+// Where the last searches of this invocation for a cell and for a slot have ended, plus one.
+var<private> act_hints: vec2<u32>;
+// Takes one number; ACT_NONE if there is none. Each invocation begins elsewhere, and goes on where it has found one.
 fn act_take(slots: bool) -> u32 {
   let first = act_bits(slots);
   let words = (ew_param(select(DevActors_cell_limit, DevActors_slot_limit, slots)) + 31u) / 32u;
   let all = round.workgroups * EW_THREADS;
-  var at = ((ew_workgroup * EW_THREADS + ew_thread) * max(words / all, 1u)) % words;
+  let pool = select(0u, 1u, slots);
+  let home = (ew_workgroup * EW_THREADS + ew_thread) * max(words / all, 1u);
+  var at = select(act_hints[pool] - 1u, home, act_hints[pool] == 0u) % words;
   for (var i = 0u; i < words; i += 1u) {
     var seen = ew_load(first + at);
     // Each round, one bit less: another invocation has taken it.
     while seen != 0u {
       let place = firstTrailingBit(seen);
       seen = atomicAnd(&memory[first + at], ~(1u << place));
-      if ((seen >> place) & 1u) != 0u { return at * 32u + place; }
+      if ((seen >> place) & 1u) != 0u {
+        act_hints[pool] = at + 1u;
+        return at * 32u + place;
+      }
     }
     at = select(at + 1u, 0u, at + 1u == words);
   }
@@ -223,18 +231,22 @@ fn act_launch(kind: u32, parent: vec2<u32>) -> vec2<u32> {
 
 // Makes a turn for the next dispatch.
 fn act_turn(kind: u32, number: u32) { act_turn_of(kind, number, turn_later()); }
-// Makes a turn in the group that counts turns, which is the running task's or not. One that is near may follow on the spot.
+// Makes a turn in the group that counts turns, which is the running task's or not. One that is near may follow on the spot, or after
+// a task of the host; next to other tasks it is one for the next dispatch, which takes more messages at a time.
 fn act_turn_of(kind: u32, number: u32, when: u32) {
   let world = ew_load(act_control + DevActorControl_world);
-  if world == t_task.y {
-    t_spawned += 1u;
-  } else {
+  let near = when == TURN_NEAR && t_alone;
+  let host = world != t_task.y;
+  let keeps = near && !host && t_keeps && !t_kept;
+  if host {
     atomicAdd(&groups[world * words_of_DevWgpuGroup + DevWgpuGroup_pending], 1u);
     t_children += 1u;
+  } else {
+    t_spawned += 1u;
   }
   act_room -= 1u;
-  let task = vec4(t_head(act_base + kind, 0u), world, number, when);
-  if when == TURN_NEAR && t_keeps && !t_kept && world == t_task.y {
+  let task = vec4(t_head(act_base + kind, 0u), world, number, select(turn_later(), TURN_NEAR, keeps || (near && host)));
+  if keeps {
     t_kept = true;
     t_next = task;
   } else {
