@@ -144,28 +144,29 @@ fn crowd(cx: &Context<'_>) -> Result<(), CliError> {
     let engine = cx.device.engine().program(big::BIG.program()).start()?;
     let what =
         "messages sent on ten times among n actors at random; the unit is one handled message";
-    for n in [10_000, 100_000, 1_000_000] {
-        let crowd = std::rc::Rc::new(Crowd::new(&engine, n)?);
+    let label = Label {
+        units: |n| (n * u64::from(HOPS + 1)) as f64,
+        ..label(what, "message")
+    };
+    sweep(cx, label, &[10_000, 100_000, 1_000_000], |n| {
+        let crowd = std::rc::Rc::new(Crowd::new(&engine, n as u32)?);
         let checked = crowd.clone();
-        let each = big_reference(n, HOPS);
-        let mut work = Measured {
+        let each = big_reference(n as u32, HOPS);
+        Ok(Measured {
             run: move || Ok(crowd.run(HOPS)?),
             check: move |rounds| {
                 let handled = checked.handled()?;
-                let all = handled.iter().zip(&each);
-                Ok(all
-                    .into_iter()
-                    .all(|(got, once)| *got == (once.0 * rounds, once.1 * rounds)))
+                let mut all = handled.iter().zip(&each);
+                Ok(all.all(|(got, once)| *got == (once.0 * rounds, once.1 * rounds)))
             },
-        };
-        let (times, right) = super::work::repeat(&mut work)?;
-        let messages = f64::from(n) * f64::from(HOPS + 1);
-        let row = Row::new(what, "message", messages, times)
-            .size(n.into())
-            .verified(right);
-        cx.emit(row)?;
-    }
-    Ok(())
+        })
+    })
+}
+
+/// A tenth of the leaves above them, and so on.
+fn actors_of_tree(n: u64) -> f64 {
+    let levels = std::iter::successors(Some(n), |n| (*n > 1).then(|| n.div_ceil(10)));
+    levels.sum::<u64>() as f64
 }
 
 fn tree(cx: &Context<'_>) -> Result<(), CliError> {
@@ -175,27 +176,22 @@ fn tree(cx: &Context<'_>) -> Result<(), CliError> {
         .program(skynet::SKYNET.program())
         .start()?;
     let what = "a tree of actors over n leaves, ten children each; the unit is a launched actor";
-    for n in [10_000, 100_000, 1_000_000] {
-        let tree = Tree::new(&engine, n)?;
+    let label = Label {
+        units: actors_of_tree,
+        ..label(what, "actor")
+    };
+    sweep(cx, label, &[10_000, 100_000, 1_000_000], |n| {
+        let tree = Tree::new(&engine, n as u32)?;
         let sum = std::rc::Rc::new(std::cell::Cell::new(0));
         let seen = sum.clone();
-        let mut work = Measured {
+        Ok(Measured {
             run: move || {
                 sum.set(tree.run()?);
                 Ok(())
             },
-            check: move |_| Ok(seen.get() == skynet_reference(n)),
-        };
-        let (times, right) = super::work::repeat(&mut work)?;
-        // A tenth of the leaves above them, and so on.
-        let actors = std::iter::successors(Some(n), |n| (*n > 1).then(|| n.div_ceil(10)));
-        let actors: u32 = actors.sum();
-        let row = Row::new(what, "actor", actors.into(), times)
-            .size(n.into())
-            .verified(right);
-        cx.emit(row)?;
-    }
-    Ok(())
+            check: move |_| Ok(seen.get() == skynet_reference(n as u32)),
+        })
+    })
 }
 
 fn questions(cx: &Context<'_>, pairs: u32, sizes: &[u64]) -> Result<(), CliError> {

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// (operators), P (processes), actors, io (servers), S (whole commands, with a service and without one), or all.
     #[arg(default_value = "core")]
     name: String,
-    /// Where to run it: cpu, cuda, wgpu (core, A, B and C), or auto.
+    /// Where to run it: cpu, cuda, wgpu (core, A, B, C and actors), or auto.
     #[arg(long, default_value = "auto")]
     engine: String,
     /// A road network. Without it the parts that need one are left out; the table names them.

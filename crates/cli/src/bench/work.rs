@@ -59,6 +59,8 @@ pub(crate) struct Label<'l> {
     pub(crate) against: &'l [&'l str],
     /// The largest size, with the reason for the limit.
     pub(crate) most: Option<(u64, &'l str)>,
+    /// The number of units of a size.
+    pub(crate) units: fn(u64) -> f64,
 }
 
 impl<'l> Label<'l> {
@@ -69,11 +71,13 @@ impl<'l> Label<'l> {
             role,
             against: &[],
             most: None,
+            units: |size| size as f64,
         }
     }
 }
 
-/// Measures work of growing size, one row for each size. A size that is left out is reported; nothing is extrapolated.
+/// Measures work of growing size, one row for each size. A size that takes too long, or that the engine's memory does not
+/// hold, is left out and reported; nothing is extrapolated.
 pub(crate) fn sweep<W: Work>(
     cx: &Context<'_>,
     label: Label<'_>,
@@ -95,8 +99,15 @@ pub(crate) fn sweep<W: Work>(
             cx.skip(cx.part, &case, &why)?;
             continue;
         }
-        let (times, right) = repeat(&mut prepare(size)?)?;
-        let row = Row::new(label.what, label.unit, size as f64, times)
+        let mut work = match prepare(size) {
+            Err(CliError::TooLarge(error)) => {
+                cx.skip(cx.part, &case, &error.to_string())?;
+                continue;
+            }
+            prepared => prepared?,
+        };
+        let (times, right) = repeat(&mut work)?;
+        let row = Row::new(label.what, label.unit, (label.units)(size), times)
             .size(size)
             .role(label.role)
             .against(label.against)
