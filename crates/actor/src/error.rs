@@ -1,5 +1,6 @@
 //! Errors of actors.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use everwarp_runtime::{EngineKind, Error};
@@ -128,7 +129,7 @@ pub enum ActorError {
         /// The kind.
         kind: String,
         /// What it has.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// On a GPU, the program has to say that it uses this.
     #[error(

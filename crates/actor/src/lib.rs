@@ -32,6 +32,8 @@ mod columns;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
+mod device;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod events;
@@ -84,6 +86,7 @@ pub use {
     channel::{Channel, ChannelId, MAX_VALUE_BYTES},
     columns::Column,
     context::ActorCx,
+    device::{DeviceHandler, FailedModule, MODULE_HEADER, reasons},
     error::{ActorError, LongMailbox},
     failures::Failure,
     message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message},

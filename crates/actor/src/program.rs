@@ -9,7 +9,7 @@ use std::time::Duration;
 use everwarp_contract::actor::{MAIL_COUNT_MAX, MESSAGE_ASK};
 use everwarp_contract::{DevActors, Layout, Wgsl};
 use everwarp_runtime::{
-    Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin,
+    Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin, identifier,
 };
 use everwarp_telemetry::recorder::{Handling, cell_key, handling};
 
@@ -18,6 +18,7 @@ use crate::chain::Chain;
 use crate::context::{
     ActorCx, Retry, TaskHost, message_in, set_handles, shard, system, table, with_answer,
 };
+use crate::device::DeviceHandler;
 use crate::failures::FailureLog;
 use crate::message::Message;
 use crate::neighbours::Neighbours;
@@ -107,7 +108,12 @@ pub struct Kind {
     pub services: bool,
     /// The messages that it handles, if they have names. Tags alone are enough for a native kind.
     pub messages: Cow<'static, [MessageType]>,
+    /// Of a kind that is made at run time: its handler for GPUs, or why it has none.
+    device: Result<Option<Arc<DeviceHandler>>, Cow<'static, str>>,
 }
+
+/// Whether CUDA engines run handlers that are modules: until all of it has run on a GPU.
+const MODULES_ON_CUDA: bool = true;
 
 /// The bound of a mailbox unless a kind says otherwise.
 const BOUND: u16 = 64;
@@ -165,6 +171,7 @@ impl Kind {
             is_host: false,
             services: false,
             messages: Cow::Borrowed(&[]),
+            device: Ok(None),
         }
     }
     /// A kind that is made at run time: its handler carries a state of its own, and its actors have `bytes` bytes of
@@ -250,20 +257,46 @@ impl Kind {
         self.messages = messages.into();
         self
     }
-    /// Its name, and why a GPU cannot run it yet.
-    pub(crate) fn needs_cpu(&self) -> Option<(String, &'static str)> {
-        let why = match &self.handler {
-            Handler::Closure(_) | Handler::BatchClosure(_) => {
-                "its handler is a module or a closure"
-            }
-            Handler::Batch(_) => "its shape is warp or block, and GPUs run lanes only",
-            Handler::Function(_) => return None,
+    /// Gives a kind that is made at run time its handler for GPUs, or says why it has none.
+    pub fn on_device(mut self, device: Result<DeviceHandler, String>) -> Self {
+        self.device = device.map(|d| Some(Arc::new(d))).map_err(Cow::Owned);
+        self
+    }
+    /// Its handler for GPUs, if it is made at run time and has one.
+    pub fn device(&self) -> Option<&Arc<DeviceHandler>> {
+        self.device.as_ref().ok().and_then(Option::as_ref)
+    }
+    /// Its name, and why a CUDA engine cannot run it yet.
+    /// `with_source`: its program has device source.
+    pub(crate) fn not_on_cuda(&self, with_source: bool) -> Option<(String, Cow<'static, str>)> {
+        let why: Cow<'static, str> = match (&self.handler, &self.device) {
+            (Handler::Function(_), _) if with_source => return None,
+            (Handler::Function(_), _) => "its program has no device source".into(),
+            (Handler::Batch(_), _) => "its shape is warp or block, and GPUs run lanes only".into(),
+            (_, Ok(Some(_))) if !MODULES_ON_CUDA => "its handler is a module".into(),
+            (_, Ok(Some(_))) => return None,
+            (_, Ok(None)) => "its handler is a closure".into(),
+            (_, Err(why)) => why.clone(),
         };
         Some((self.name.to_string(), why))
     }
+    /// Its name, and why no GPU but through CUDA can run it yet.
+    pub(crate) fn needs_cpu(&self) -> Option<(String, Cow<'static, str>)> {
+        if let Handler::Closure(_) = &self.handler
+            && let Ok(Some(_)) = &self.device
+        {
+            return Some((self.name.to_string(), "its handler is a module".into()));
+        }
+        // Without WGSL the whole program is refused.
+        self.not_on_cuda(true)
+    }
     /// The size of its state in the tables.
-    pub(crate) const fn state_room(&self) -> u32 {
-        self.state_bytes.next_multiple_of(16)
+    pub(crate) fn state_room(&self, on_cpu: bool) -> u32 {
+        let bytes = match self.device() {
+            Some(device) if !on_cpu => device.state_bytes,
+            _ => self.state_bytes,
+        };
+        bytes.next_multiple_of(16)
     }
     /// Turns that one message may cause on a GPU: of the receivers, and of the asker, each time that it is handled; with
     /// those at the end of a turn, which are one of a waiting sender and one of the actor itself.
@@ -283,13 +316,13 @@ impl Kind {
     /// What a turn on a GPU knows about its kind.
     fn write_numbers(&self, out: &mut String, program: &str, serves: bool) -> fmt::Result {
         let Self {
-            name,
             sends,
             retries,
             atomic,
             ..
         } = self;
-        let (needs, state, most) = (self.needs(serves), self.state_room(), self.restarts.most);
+        let (name, state) = (identifier(&self.name), self.state_room(false));
+        let (needs, most) = (self.needs(serves), self.restarts.most);
         let (within, keep) = (self.restarts.milliseconds(), self.keep());
         writeln!(
             out,
@@ -450,6 +483,12 @@ impl ActorProgram {
     pub fn messages(&self) -> impl Iterator<Item = &MessageType> {
         self.kinds.iter().flat_map(|kind| &*kind.messages)
     }
+    /// The first kind that CUDA engines cannot run yet, and why.
+    pub fn not_on_cuda(&self) -> Option<(String, Cow<'static, str>)> {
+        let with_source = !self.device_source.is_empty();
+        let mut kinds = self.kinds.iter();
+        kinds.find_map(|kind| kind.not_on_cuda(with_source))
+    }
     pub(crate) fn failures(&self) -> &Arc<FailureLog> {
         self.failures.get_or_init(Arc::default)
     }
@@ -536,23 +575,36 @@ impl ActorProgram {
 
     /// The device source: the structs, the handlers, and a function for each turn and builtin.
     fn write_source(&self, out: &mut String) -> fmt::Result {
-        let program = &self.name;
+        let program = &*identifier(&self.name);
         writeln!(out, "#include \"everwarp/actor/host.cuh\"")?;
         let states = self.kinds.iter().map(|kind| &kind.state);
         for params in states.chain([&self.params]) {
             params.write_once(out)?;
         }
         writeln!(out, "#line 1 \"{program}.cu\"\n{}", self.device_source)?;
-        if self.device_source.is_empty() || self.kinds.iter().any(|k| k.needs_cpu().is_some()) {
+        if self.not_on_cuda().is_some() {
             return self.write_refusals(out);
         }
-        let base = format!("FN_{program}_{}_turn", self.kinds[0].name);
-        for kind in &*self.kinds {
-            let (name, state, params) = (&kind.name, &kind.state.name, &self.params.name);
+        let base = format!("FN_{program}_{}", turn_name(&self.kinds[0]));
+        for (number, kind) in self.kinds.iter().enumerate() {
+            let (state, params) = (&kind.state.name, &self.params.name);
+            let (name, turn) = (identifier(&kind.name), turn_name(kind));
             kind.write_numbers(out, program, self.serves())?;
+            if let Some(device) = kind.device() {
+                writeln!(
+                    out,
+                    "#include \"everwarp/actor/module.cuh\"\n#line 1 \"{name}.wasm\"\n\
+                     namespace {program}_{name}_module {{\n{}}}\n\
+                     __device__ __forceinline__ void {program}_{turn}(ew::Lane& t, const DevActors& s) {{\n  \
+                     ew::actor_turn<{program}_{name}_kind>(t, s, {base}, [](ew::Actor& a, const ew::Message&) {{\n    \
+                     {program}_{name}_module::handle(a, {number});\n  }});\n}}",
+                    device.source
+                )?;
+                continue;
+            }
             writeln!(
                 out,
-                "__device__ __forceinline__ void {program}_{name}_turn(ew::Lane& t, const DevActors& s) {{\n  \
+                "__device__ __forceinline__ void {program}_{turn}(ew::Lane& t, const DevActors& s) {{\n  \
                  ew::actor_turn<{program}_{name}_kind>(t, s, {base}, [](ew::Actor& a, const ew::Message& m) {{\n    \
                  {program}_{name}(a, a.template state<{state}>(), m, *(const {params}*)a.system.user);\n  }});\n}}",
             )?;
@@ -590,11 +642,11 @@ impl ActorProgram {
     }
     /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
     fn write_refusals(&self, out: &mut String) -> fmt::Result {
-        let turns = self.kinds.iter().map(|kind| format!("{}_turn", kind.name));
+        let turns = self.kinds.iter().map(turn_name);
         let builtins = self.builtins().iter();
         let builtins = builtins.map(|(name, _, _)| (*name).to_owned());
+        let program = identifier(&self.name);
         for name in turns.chain(builtins) {
-            let program = &self.name;
             writeln!(
                 out,
                 "__device__ __forceinline__ void {program}_{name}(ew::Lane& t, const DevActors&) {{ t.fault(0); }}"
@@ -602,6 +654,11 @@ impl ActorProgram {
         }
         Ok(())
     }
+}
+
+/// The name of a kind's turns in device source.
+fn turn_name(kind: &Kind) -> String {
+    identifier(&format!("{}_turn", kind.name)).into_owned()
 }
 
 /// What the turns of a kind need to know.

@@ -15,6 +15,7 @@ use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType,
 use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending};
 
 use crate::asked::Records;
+use crate::device::DeviceHandler;
 use crate::error::{ActorError, LongMailbox};
 use crate::events::{Pump, Reach};
 use crate::failures::{Failure, FailureLog};
@@ -147,6 +148,8 @@ pub struct ActorSystem {
     /// Messages with names.
     messages: Vec<MessageType>,
     failures: Arc<FailureLog>,
+    /// The handlers of modules for GPUs, by kind.
+    device: Vec<Option<Arc<DeviceHandler>>>,
     /// Where there are services: what is kept apart from the slots, and the tables.
     pub(crate) local: Option<Local>,
     pub(crate) program: String,
@@ -231,9 +234,12 @@ impl ActorSystem {
             }
             .into());
         }
-        if engine.kind() != EngineKind::Cpu
-            && let Some((kind, why)) = program.kinds.iter().find_map(Kind::needs_cpu)
-        {
+        let refused = match engine.kind() {
+            EngineKind::Cpu => None,
+            EngineKind::Cuda => program.not_on_cuda(),
+            EngineKind::Wgpu => program.kinds.iter().find_map(Kind::needs_cpu),
+        };
+        if let Some((kind, why)) = refused {
             return Err(ActorError::KindOnCpuOnly { kind, why });
         }
         let on_wgpu = engine.kind() == EngineKind::Wgpu;
@@ -245,7 +251,8 @@ impl ActorSystem {
         }
         check(engine, &config)?;
         let kinds = &program.kinds;
-        let state_bytes = kinds.iter().map(Kind::state_room).max();
+        let on_cpu = engine.kind() == EngineKind::Cpu;
+        let state_bytes = kinds.iter().map(|kind| kind.state_room(on_cpu)).max();
         let state_bytes = state_bytes.unwrap_or(0).max(16);
         // A GPU has a second state for each slot, for what atomic kinds had before the message.
         let remembers = engine.kind() != EngineKind::Cpu && kinds.iter().any(|k| k.atomic);
@@ -267,7 +274,6 @@ impl ActorSystem {
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
         let bounds = engine.buffer_from(&bounds)?;
         let at = |buffer: &Buffer<u64>| buffer.ptr().address();
-        let on_cpu = engine.kind() == EngineKind::Cpu;
         let local =
             (on_cpu || program.serves()).then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
         let ring = match on_cpu || !program.serves() {
@@ -348,6 +354,7 @@ impl ActorSystem {
             host_kinds: kinds.iter().map(|k| k.is_host).collect(),
             messages: program.messages().cloned().collect(),
             failures: program.failures().clone(),
+            device: kinds.iter().map(|kind| kind.device().cloned()).collect(),
             local,
             program: program.name.to_string(),
             state_bytes,
@@ -766,7 +773,15 @@ impl ActorSystem {
     /// Why actors failed, the oldest first, for those that gave a reason: traps and spent fuel of WebAssembly handlers,
     /// and [`fail_because`](crate::ActorCx::fail_because). The last 64 are kept; the number is how many there were.
     pub fn failures(&self) -> (Vec<Failure>, u64) {
-        self.failures.of(self.control.ptr().address())
+        if self.engine.kind() == EngineKind::Cpu {
+            return self.failures.of(self.control.ptr().address());
+        }
+        let mut control = vec![0; self.control.len()];
+        match self.control.read_into(&mut control) {
+            Ok(()) => crate::device::failures(&from_words(&control), &self.device),
+            // Other calls say that the engine is lost.
+            Err(_) => (Vec::new(), 0),
+        }
     }
 
     fn signal(&self, actors: &[ActorId], signal: Signal) -> Result<u64, ActorError> {

@@ -139,6 +139,34 @@ crate::dev_consts! {
     pub const TELL_FULL = 1;
     /// The actor does not live.
     pub const TELL_GONE = 2;
+    /// Reasons of failures of modules that are kept for each system.
+    pub const ACTOR_FAILURES = 64;
+    /// Why a module's handler failed: it executed `unreachable`.
+    pub const MODULE_UNREACHABLE = 1;
+    /// It used up its fuel.
+    pub const MODULE_FUEL = 2;
+    /// It accessed memory beyond its end.
+    pub const MODULE_MEMORY = 3;
+    /// It divided an integer by zero.
+    pub const MODULE_DIVISION = 4;
+    /// The result of an operation on integers, or of a conversion, has no place.
+    pub const MODULE_OVERFLOW = 5;
+    /// It converted a NaN to an integer.
+    pub const MODULE_CONVERSION = 6;
+    /// It called an element beyond the end of a table.
+    pub const MODULE_TABLE = 7;
+    /// It called an element of a table that is null.
+    pub const MODULE_NULL = 8;
+    /// It called an element of a table with another type.
+    pub const MODULE_SIGNATURE = 9;
+    /// It called `fail`.
+    pub const MODULE_FAIL = 10;
+    /// It sent more than its description declares.
+    pub const MODULE_SENDS = 11;
+    /// It does not handle the message.
+    pub const MODULE_UNHANDLED = 12;
+    /// An ask ended without a reply, and it does not export `failed` for it.
+    pub const MODULE_UNANSWERED = 13;
 }
 
 // The newest of the news is next to the notes.
@@ -201,7 +229,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// Words that all actors of a system share.
-    pub struct DevActorControl: align 128, size 256 {
+    pub struct DevActorControl: align 128, size 1792 {
         /// The group that counts the turns.
         pub world: u64,
         /// Not 0 when the system ends: all actors end.
@@ -236,8 +264,13 @@ crate::dev_struct! {
         pub restarts: u64,
         /// Messages that were dropped because a kind keeps the latest ones only.
         pub dropped: u64,
+        /// How many handlers of modules have failed. GPUs only, as what follows.
+        pub failed: u64,
         /// Spelled-out hole.
-        pub hole1: [u64; 6],
+        pub hole1: [u64; 5],
+        /// The last `ACTOR_FAILURES` of them, three words for each: the actor; its kind, the tag of the message and the
+        /// reason; the number of the failure, counted from 1, and the function.
+        pub failures: [u64; 192],
     }
 }
 

@@ -68,5 +68,7 @@ pub use everwarp_actor::{
     MAX_WORDS, Member, Message, MessageType, Monitor, Outlet, Policy, Refused, Restarts,
     Simulation, Slow, Strategy, Supervision, Tell, TimerId, Topic, Value, actors,
 };
+#[doc(hidden)] // for tests of device source
+pub use everwarp_actor::{DeviceHandler, FailedModule};
 #[cfg(feature = "process")]
 pub use everwarp_handler::{ActorModule, ModuleError, program_of, program_with};

@@ -140,6 +140,7 @@ fn kind(
     check_replies(module, names)?;
     let compiled = Arc::new(Compiled::new(module, names)?);
     let state = HEADER as u32 + module.memory - module.description.scratch;
+    let device = crate::cuda::translate(module, &compiled, names);
     let run = move |actor: &mut ActorCx<'_, '_, '_>, message: &Message| {
         crate::instance::handle(&compiled, actor, message);
     };
@@ -150,7 +151,8 @@ fn kind(
         .sends(module.description.sends)
         .restarts(most, Duration::from_secs(seconds.into()))
         .retries(module.description.retries)
-        .messages(messages.collect::<Vec<_>>());
+        .messages(messages.collect::<Vec<_>>())
+        .on_device(device);
     let kind = match module.description.atomic {
         true => kind.atomic(),
         false => kind,

@@ -21,6 +21,10 @@ impl std::fmt::Display for CalledFail {
 }
 impl std::error::Error for CalledFail {}
 
+/// Why an actor fails that sends too much.
+pub(crate) const TOO_MANY_SENDS: &str =
+    "it sends more messages for one message than its description declares: raise `sends`";
+
 /// The most timers that an actor has at a time.
 const TIMERS: usize = 64;
 
@@ -106,9 +110,7 @@ impl Call<'_, '_> {
     fn sender(&mut self) -> wasmtime::Result<&mut ActorCx<'static, 'static, 'static>> {
         let actor = self.actor()?;
         if actor.sends_left() == 0 {
-            return Err(wasmtime::Error::msg(
-                "it sends more messages for one message than its description declares: raise `sends`",
-            ));
+            return Err(wasmtime::Error::msg(TOO_MANY_SENDS));
         }
         Ok(actor)
     }

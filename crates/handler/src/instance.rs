@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
 
-use everwarp_actor::{ActorCx, Message};
+use everwarp_actor::{ActorCx, DeadReason, Message};
 use wasmtime::{
     Config, Engine, Extern, Func, Global, InstancePre, Memory, Module, Store, Trap, Val, ValRaw,
     WasmBacktrace,
@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::rewrite;
 
 /// Bytes of a state before the memory: the first is 1 once the memory is there. So a launch only clears the state.
-pub(crate) const HEADER: usize = 16;
+pub(crate) const HEADER: usize = everwarp_actor::MODULE_HEADER as usize;
 
 /// The most values that a function takes or returns: a number and the fields of a reply, or the fields of a message.
 const VALUES: usize = 5;
@@ -57,6 +57,8 @@ pub(crate) fn engine() -> Result<&'static Engine, String> {
             .wasm_custom_page_sizes(true)
             .wasm_tail_call(true)
             .wasm_extended_const(true)
+            // All engines compute the same: a GPU makes other NaNs than a processor.
+            .cranelift_nan_canonicalization(true)
             .max_wasm_stack(256 << 10);
         Engine::new(&config).map_err(|e| format!("{e:#}"))
     });
@@ -131,6 +133,18 @@ impl Compiled {
             self.initial = memory.data(&live.store)[self.scratch..].to_vec();
         }
         Ok(())
+    }
+    /// The mutable globals with their values when a message begins.
+    pub(crate) fn globals(&self) -> &[(String, Val)] {
+        &self.globals
+    }
+    /// How many bytes at the beginning of the memory are no state, and the others as they are for a new actor.
+    pub(crate) fn initial(&self) -> (usize, &[u8]) {
+        (self.scratch, &self.initial)
+    }
+    /// The tags and names of messages.
+    pub(crate) fn names(&self) -> &[(u8, String)] {
+        &self.names
     }
     fn name(&self, tag: u8) -> &str {
         let found = self.names.iter().find(|(t, _)| *t == tag);
@@ -284,14 +298,8 @@ pub(crate) fn handle(compiled: &Arc<Compiled>, actor: &mut ActorCx<'_, '_, '_>, 
     };
     let Some(export) = export else {
         let reason = match message.failure() {
-            Some(reason) => format!(
-                "{reason}, to which it sent the ask {}, and it does not export `failed.{0}`",
-                compiled.name(asked)
-            ),
-            None => format!(
-                "it does not handle the message {}",
-                compiled.name(message.tag())
-            ),
+            Some(reason) => unanswered(reason, compiled.name(asked)),
+            None => unhandled(compiled.name(message.tag())),
         };
         return actor.fail_because(&reason);
     };
@@ -312,6 +320,17 @@ pub(crate) fn handle(compiled: &Arc<Compiled>, actor: &mut ActorCx<'_, '_, '_>, 
         }
         Err(error) => actor.fail_because(&reason(&error)),
     }
+}
+
+/// Why an actor fails that does not handle this message.
+pub(crate) fn unhandled(message: &str) -> String {
+    format!("it does not handle the message {message}")
+}
+/// Why an actor fails whose ask has no reply.
+pub(crate) fn unanswered(reason: DeadReason, message: &str) -> String {
+    format!(
+        "{reason}, to which it sent the ask {message}, and it does not export `failed.{message}`"
+    )
 }
 
 /// What went wrong, and where.

@@ -7,6 +7,7 @@
 
 mod assemble;
 mod call;
+mod cuda;
 mod description;
 mod error;
 mod imports;

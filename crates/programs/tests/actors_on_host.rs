@@ -16,9 +16,18 @@ use everwarp_contract::actor::{ACTOR_EVENTS, MAIL_COUNT_MAX};
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::PROBE;
 use everwarp_programs::actor_services::SERVICES;
-use everwarp_runtime::Image;
+use everwarp_runtime::{Image, identifier};
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
+
+mod modules;
+#[path = "actors_on_host/modules.rs"]
+mod on_host;
+
+use on_host::{
+    every_operator_of_a_module_computes_the_same, generated_modules_compute_the_same,
+    guests_of_rust_and_c_compute_the_same, imports_of_modules_do_the_same,
+};
 
 const COMPILER: &str = "c++";
 const LIMIT: Duration = Duration::from_secs(120);
@@ -49,6 +58,10 @@ const ALL: &[(&str, HostCase)] = cases![
     activated_actor_that_does_not_look_at_its_news_is_noticed,
     news_for_the_slots_last_actor_are_noticed,
     news_that_come_back_in_another_order_are_noticed,
+    every_operator_of_a_module_computes_the_same,
+    generated_modules_compute_the_same,
+    imports_of_modules_do_the_same,
+    guests_of_rust_and_c_compute_the_same,
 ];
 
 fn main() {
@@ -240,7 +253,11 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     let mut unit = String::from("#include \"everwarp/block/block.cuh\"\n");
     let mut cases = String::new();
     for (id, program, function) in image.functions() {
-        let name = format!("{}_{}", program.name, function.name);
+        let name = format!(
+            "{}_{}",
+            identifier(&program.name),
+            identifier(&function.name)
+        );
         writeln!(unit, "constexpr u32 FN_{name} = {id};")?;
         writeln!(
             cases,
@@ -255,14 +272,17 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     writeln!(
         unit,
         "static void dispatch(u32 fn, ew::Lane& t, const DevActors& s) {{\n  switch (fn) {{\n{cases}  }}\n}}\n\
-         constexpr u32 FIRST = FN_{}_{}_turn, KINDS = {}, STATE_BYTES = {};\n\
+         constexpr u32 FIRST = FN_{}_{}, KINDS = {}, STATE_BYTES = {};\n\
          #define BOUNDS {{{}}}\n#include \"scenarios.cpp\"",
-        actors.name,
-        kinds[0].name,
+        identifier(&actors.name),
+        identifier(&format!("{}_turn", kinds[0].name)),
         kinds.len(),
         kinds
             .iter()
-            .map(|kind| kind.state_bytes.next_multiple_of(16))
+            .map(|kind| kind
+                .device()
+                .map_or(kind.state_bytes, |device| device.state_bytes))
+            .map(|bytes| bytes.next_multiple_of(16))
             .max()
             .unwrap_or(0),
         kinds.iter().map(bound).collect::<Vec<_>>().join(", "),

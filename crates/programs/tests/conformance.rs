@@ -23,6 +23,9 @@ mod heap;
 mod heap_tasks;
 #[path = "conformance/losses.rs"]
 mod losses;
+#[path = "conformance/module_actors.rs"]
+mod module_actors;
+mod modules;
 #[path = "conformance/programs.rs"]
 mod programs;
 #[path = "conformance/submissions.rs"]
@@ -63,6 +66,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actors::ONLY_WGPU,
         actor_faults::ALL,
         actor_services::ALL,
+        module_actors::ALL,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,
@@ -132,7 +136,7 @@ const VALIDATED: [&str; 5] = [
 /// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors on wgpu have no services.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actor_services::ALL, heap::ALL];
+    let not_wgpu = [actor_services::ALL, module_actors::ALL, heap::ALL];
     let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
     if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;

@@ -1,6 +1,9 @@
 //! Every device source compiles for every supported architecture, without spills and without a stack frame. The tests
 //! need NVRTC but no GPU. Without NVRTC they are reported as ignored, and in CI they fail.
 
+#[expect(dead_code, reason = "only the programs are of interest here")]
+mod modules;
+
 use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::baseline::{baseline_source, device_graph_source, heap_source};
 use everwarp::cuda::image::{raw_source, source};
@@ -23,6 +26,7 @@ const ALL: &[(&str, CompileCase)] = cases![
     programs_that_allocate_compile,
     programs_of_actors_compile,
     programs_of_actors_that_gpus_refuse_compile,
+    programs_of_modules_compile,
     each_program_compiles_alone,
     the_raw_kernels_compile,
     an_error_in_a_program_carries_the_compilers_log,
@@ -126,6 +130,13 @@ fn programs_of_actors_that_gpus_refuse_compile(nvrtc: &Nvrtc) {
     let many = Kind::batch_closure("many", 8, |_, _| {});
     let program = ActorProgram::closures("refused", vec![one, many]);
     assert_no_frames(&compile(nvrtc, &Image::of(vec![program.program()]), 90));
+}
+
+/// Modules may have stack frames, which the driver makes room for, because calls of one take as many registers as its code.
+fn programs_of_modules_compile(nvrtc: &Nvrtc) {
+    for play in [modules::generated(1000, 1), modules::imports()] {
+        compile(nvrtc, &Image::of(vec![play.program.program()]), 90);
+    }
 }
 
 /// The frames of images with one program each.

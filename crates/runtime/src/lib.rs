@@ -81,11 +81,11 @@ pub use everwarp_contract::{
     DevPtr, DevTask, DevType, DevWorker, HeapOwner, Layout, Priority, dev_consts, dev_struct,
     layout,
 };
-#[doc(hidden)] // for the command and for the hosts of processes
-pub use everwarp_engine::trace;
 pub use everwarp_engine::{
     Declaration, DevNone, DispatchTimes, EngineError, EngineKind, Footprint, Frames, Function,
     HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory,
     Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools, Precompiled,
     PreparedImage, Program, ProgramRef, Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
 };
+#[doc(hidden)] // for the command and for the hosts of processes
+pub use everwarp_engine::{identifier, trace};

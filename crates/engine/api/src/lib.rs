@@ -34,4 +34,6 @@ pub use image::{
 };
 pub use memory::{ElementSize, EngineMemory};
 pub use pools::{Footprint, PoolState, Pools};
-pub use program::{Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape};
+pub use program::{
+    Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape, identifier,
+};

@@ -13,6 +13,25 @@ use everwarp_contract::{DevActors, DeviceText, Language, Layout};
 
 use crate::{EngineError, Twin};
 
+/// A name as device source spells it: names that are identifiers stay as they are.
+pub fn identifier(name: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if begins && name.chars().all(plain) {
+        return Cow::Borrowed(name);
+    }
+    // Underscores are spelled, too, so that two names never become one.
+    let mut spelled = String::from("EW");
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            spelled.push(c);
+        } else {
+            spelled.push_str(&format!("_{:x}_", u32::from(c)));
+        }
+    }
+    Cow::Owned(spelled)
+}
+
 /// How many threads run one task together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use everwarp_contract::device::FETCH_TASKS;
 use everwarp_contract::header::write_header;
 use everwarp_contract::task::{FN_FETCH, FN_FIRST, FN_LIMIT};
-use everwarp_engine::{Image, Order, Shape};
+use everwarp_engine::{Image, Order, Shape, identifier};
 
 /// Lists device sources by the names under which they are included, which are their paths in `device`.
 macro_rules! sources {
@@ -19,6 +19,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "actor/actor.cuh"
     "actor/host.cuh"
     "actor/mailbox.cuh"
+    "actor/module.cuh"
     "actor/news.cuh"
     "actor/turn.cuh"
     "api.cuh"
@@ -121,7 +122,8 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         writeln!(
             out,
             "[[maybe_unused]] constexpr u32 FN_{}_{} = {id};",
-            program.name, function.name
+            identifier(&program.name),
+            identifier(&function.name)
         )?;
     }
     writeln!(
@@ -139,7 +141,8 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
         writeln!(
             out,
             "#line 1 \"{}.cu\"\n{}",
-            program.name, program.device_source
+            identifier(&program.name),
+            program.device_source
         )?;
     }
     writeln!(out, "#line 1 \"dispatch\"\nnamespace ew {{")?;
@@ -154,11 +157,11 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
             "EW_FN void dispatch_{name}(u32 fn, {view}& t) {{\n  switch (fn) {{"
         )?;
         for (id, program, function) in image.functions().filter(|(_, _, f)| f.shape == shape) {
-            let (program, params) = (&program.name, &program.params.name);
+            let (program, params) = (identifier(&program.name), &program.params.name);
             writeln!(
                 out,
                 "    case {id}: {program}_{}(t, *(const {params}*)t.params()); break;",
-                function.name
+                identifier(&function.name)
             )?;
         }
         writeln!(out, "  }}\n}}")?;
@@ -170,7 +173,7 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
 fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
     let functions = || image.functions().filter(|(_, _, f)| f.shape == Shape::Warp);
     for (id, program, function) in functions() {
-        let (program, params) = (&program.name, &program.params.name);
+        let (program, params) = (identifier(&program.name), &program.params.name);
         let how = if function.outlined {
             "EW_CALL"
         } else {
@@ -181,7 +184,7 @@ fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
             "{how} WarpEnd run_{program}_{0}(DevTask task, u32 lane) {{\n  \
              Warp t(Lane::begin(task, meta({id})), lane);\n  \
              {program}_{0}(t, *(const {params}*)t.params());\n  return WarpEnd::of(t);\n}}",
-            function.name
+            identifier(&function.name)
         )?;
     }
     writeln!(
@@ -192,7 +195,8 @@ fn write_warp_dispatch(out: &mut String, image: &Image) -> std::fmt::Result {
         writeln!(
             out,
             "    case {id}: return run_{}_{}(task, lane);",
-            program.name, function.name
+            identifier(&program.name),
+            identifier(&function.name)
         )?;
     }
     writeln!(out, "  }}\n  return WarpEnd{{}};\n}}")
