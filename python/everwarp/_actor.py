@@ -260,7 +260,7 @@ class Actors:
 
     @property
     def why(self) -> str:
-        """Why they run on the CPU engine."""
+        """Why they run where they do: on a GPU, or on the CPU engine."""
         return self._system.why
 
     def register(self, name: str) -> None:
@@ -312,7 +312,7 @@ class Actors:
 
     def __repr__(self) -> str:
         number = "1 actor" if len(self) == 1 else f"{len(self)} actors"
-        return f"<{number} of {self._class.name} on the CPU engine: {self.why}>"
+        return f"<{number} of {self._class.name} on {self._system.on}: {self.why}>"
 
 
 def restarts_of(restarts: Any) -> tuple[int, int]:

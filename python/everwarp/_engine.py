@@ -440,8 +440,8 @@ class Engine(_native.Engine):
         The first call for a class starts its program: the class with those that it names, those that name it, and so on. Their
         actors can send to each other.
 
-        They run on the CPU engine. An engine that chose a GPU by itself runs them there as well, and processes and programs
-        on the GPU; `Actors.why` says so.
+        They run on the device of the engine if it can run all classes of the program. An engine that chose a GPU by itself
+        runs others on the CPU; `Actors.why` says so.
 
         Parameters
         ----------
@@ -459,7 +459,7 @@ class Engine(_native.Engine):
         Raises
         ------
         StartFailed
-            There is no room for that many, or the engine was made for a GPU: actors of Python classes do not run there yet.
+            There is no room for that many, or the engine was made for a GPU that cannot run a class of the program yet.
         """
         if not isinstance(cls, ActorClass):
             raise TypeError("spawn makes actors of a class that is decorated with @everwarp.actor")

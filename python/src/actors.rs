@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use everwarp::actor::{
-    self, ActorConfig, ActorError, ActorId, ActorModule, Column, Kind, program_with,
+    self, ActorConfig, ActorError, ActorId, ActorModule, ActorProgram, Column, Kind, program_of,
+    program_with,
 };
 use everwarp::{Device, EngineKind, Pools, Select};
 use pyo3::buffer::PyBuffer;
@@ -37,8 +38,8 @@ pub(crate) struct Running {
     /// How many waits until all messages are handled are under way, also those that Ctrl-C has left.
     settling: Mutex<u32>,
     settled: Condvar,
-    /// The kind of streams and topics.
-    pub(crate) host_kind: u32,
+    /// The kind of streams and topics, which a GPU does not have.
+    pub(crate) host_kind: Option<u32>,
     capacity: u32,
     messages: u32,
     pub(crate) names: Arc<Names>,
@@ -84,6 +85,15 @@ fn closed() -> PyErr {
 }
 
 impl Running {
+    /// The kind of streams and topics.
+    pub(crate) fn host_kind(&self) -> PyResult<u32> {
+        self.host_kind.ok_or_else(|| {
+            StartFailed::new_err(
+                "streams and topics are on the CPU engine only, and these actors run on a GPU: make the engine with \
+                 everwarp.engine(\"cpu\")",
+            )
+        })
+    }
     pub(crate) fn settling(&self) -> MutexGuard<'_, u32> {
         self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,25 +103,63 @@ impl Running {
 #[pyclass(frozen, subclass, module = "everwarp._native")]
 pub(crate) struct ActorSystem {
     running: Mutex<Option<Arc<Running>>>,
+    on: &'static str,
     why: String,
     owner: Owner,
 }
 
-/// The device that runs actors: the CPU engine, also for an engine that has chosen a GPU by itself. Returns why.
-fn device_for(open: &Open) -> PyResult<(Option<Device>, String)> {
+/// Where the actors of a program run.
+enum Place {
+    /// On the engine's own device.
+    Own,
+    /// On the CPU engine, next to a GPU that the engine has chosen by itself.
+    Cpu(Device),
+}
+
+/// Where a program of these modules runs, and why. A program that a GPU runs has no kind of streams and topics.
+fn place_of(
+    open: &Open,
+    name: &str,
+    modules: &[ActorModule],
+) -> PyResult<(Place, String, ActorProgram)> {
+    let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
     let kind = open.device.kind();
+    let with_streams = || program_with(name, modules, vec![Kind::host(HOST_KIND_NAME)]);
     if kind == EngineKind::Cpu {
-        return Ok((None, "the engine is the CPU engine".to_owned()));
+        let why = "the engine is the CPU engine".to_owned();
+        return Ok((Place::Own, why, with_streams().map_err(refused)?));
     }
+    let why_not = match kind {
+        EngineKind::Cuda => {
+            let program = program_of(name, modules).map_err(refused)?;
+            match program.not_on_cuda() {
+                None if !open.is_free() => {
+                    "the GPU has processes, programs or other actors".to_owned()
+                }
+                None => {
+                    return Ok((
+                        Place::Own,
+                        "the GPU runs all classes of the program".to_owned(),
+                        program,
+                    ));
+                }
+                Some((class, why)) => format!("`{class}` does not run on a GPU, because {why}"),
+            }
+        }
+        kind => format!("actors of Python classes do not run on the engine {kind} yet"),
+    };
     if !open.auto {
         return Err(StartFailed::new_err(format!(
-            "actors of Python classes run on the CPU engine only, and this engine is {kind}: make it with \
-             everwarp.engine(), which runs them on the CPU, or with everwarp.engine(\"cpu\")"
+            "these actors run on the CPU engine only: {why_not}; make the engine with everwarp.engine(), which runs them on \
+             the CPU, or with everwarp.engine(\"cpu\")"
         )));
     }
     let device = Device::open(Select::Cpu).map_err(|e| DeviceError::new_err(e.to_string()))?;
-    let why = format!("actors of Python classes do not run on the engine {kind} yet");
-    Ok((Some(device), why))
+    Ok((
+        Place::Cpu(device),
+        why_not,
+        with_streams().map_err(refused)?,
+    ))
 }
 
 impl ActorSystem {
@@ -294,28 +342,26 @@ impl ActorSystem {
         messages: u32,
     ) -> PyResult<Self> {
         py.detach(|| {
-            let open = engine.open()?;
-            let (other, why) = device_for(&open)?;
+            let mut open = engine.open()?;
             let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
             let modules = modules.into_iter();
             let modules = modules
                 .map(|(kind, wasm)| ActorModule::new(kind, wasm).map_err(refused))
                 .collect::<PyResult<Vec<_>>>()?;
-            let host = Kind::host(HOST_KIND_NAME);
-            let program = program_with(name, &modules, vec![host]).map_err(refused)?;
+            let (place, why, program) = place_of(&open, name, &modules)?;
             let names = program.messages().map(|m| (m.tag, m.name.to_string()));
             let names = Arc::new(Names(names.collect()));
             let pools = Pools::default();
             let tasks = pools.tasks.max(capacity);
-            let builder = match &other {
-                Some(device) => device.engine(),
-                None => open.device.engine(),
+            let builder = match &place {
+                Place::Cpu(device) => device.engine(),
+                Place::Own => open.device.engine(),
             };
             let mut builder = builder
                 .program(program.program())
                 .pools(Pools { tasks, ..pools });
             // On a GPU the size is a number of blocks.
-            if let (Some(size), None) = (open.size, &other) {
+            if let (Some(size), Place::Own) = (open.size, &place) {
                 builder = builder.size(size);
             }
             let engine = builder
@@ -328,25 +374,37 @@ impl ActorSystem {
             };
             let system = actor::ActorSystem::start(&engine, &program, config)
                 .map_err(|e| StartFailed::new_err(e.to_string()))?;
+            let on_gpu = engine.kind() != EngineKind::Cpu;
+            let running = Arc::new(Running {
+                system,
+                _engine: engine,
+                told: AtomicU64::new(0),
+                settling: Mutex::new(0),
+                settled: Condvar::new(),
+                host_kind: (!on_gpu).then_some(modules.len() as u32),
+                capacity,
+                messages,
+                names,
+            });
+            if on_gpu {
+                open.actors = Arc::downgrade(&running);
+            }
             Ok(Self {
-                running: Mutex::new(Some(Arc::new(Running {
-                    system,
-                    _engine: engine,
-                    told: AtomicU64::new(0),
-                    settling: Mutex::new(0),
-                    settled: Condvar::new(),
-                    host_kind: modules.len() as u32,
-                    capacity,
-                    messages,
-                    names,
-                }))),
+                running: Mutex::new(Some(running)),
+                on: if on_gpu { "the GPU" } else { "the CPU engine" },
                 why,
                 owner: Owner::here(),
             })
         })
     }
 
-    /// Why these actors run on the CPU engine.
+    /// Where these actors run.
+    #[getter]
+    fn on(&self) -> &str {
+        self.on
+    }
+
+    /// Why these actors run there.
     #[getter]
     fn why(&self) -> &str {
         &self.why

@@ -1,12 +1,13 @@
 //! `Engine`: a device, and what runs there for this program.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use everwarp::process::{Command, Host, LoadConfig, Module as WasmModule};
 use everwarp::{Device, EngineKind, Select};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::actors::Running;
 use crate::channel::{End, Receiver, Sender};
 use crate::errors::{DeviceError, EngineClosed, EngineError, EngineLost, Raise, StartFailed};
 use crate::exit::Exits;
@@ -35,6 +36,8 @@ pub(crate) struct Open {
     pub(crate) size: Option<u32>,
     processes: Option<(Host, Vec<Loaded>)>,
     pub(crate) tasks: Option<(&'static str, everwarp::Engine)>,
+    /// Actors on a GPU.
+    pub(crate) actors: Weak<Running>,
     /// The engine of ring kernels, which is the CPU engine.
     rings: Option<everwarp::Engine>,
 }
@@ -108,6 +111,7 @@ impl Open {
                 return Ok((host.clone(), found.own.clone()));
             }
         }
+        self.check_actors()?;
         self.leave_tasks();
         // A host knows a module with one limit of memory. Another limit takes another copy.
         let known = |(_, loaded): &(Host, Vec<Loaded>)| loaded.iter().any(|l| l.module.is(module));
@@ -152,6 +156,19 @@ impl Open {
         Ok((host, own))
     }
 
+    /// Whether nothing is resident on the device.
+    pub(crate) fn is_free(&self) -> bool {
+        self.tasks.is_none() && self.processes.is_none() && self.actors.strong_count() == 0
+    }
+    /// Refuses what would be resident on a GPU next to actors.
+    fn check_actors(&self) -> PyResult<()> {
+        match self.actors.strong_count() {
+            0 => Ok(()),
+            _ => Err(StartFailed::new_err(
+                "actors run on this GPU and need it alone: make another engine for them, everwarp.engine(\"cpu\")",
+            )),
+        }
+    }
     /// On a GPU one thing is resident at a time.
     fn leave_tasks(&mut self) {
         if self.device.kind() == EngineKind::Cuda {
@@ -213,6 +230,7 @@ impl Open {
     ) -> PyResult<&everwarp::Engine> {
         let held = self.tasks.as_ref().is_some_and(|(held, _)| *held == name);
         if !held {
+            self.check_actors()?;
             self.tasks = None;
             if self.device.kind() == EngineKind::Cuda
                 && let Some((host, _)) = &self.processes
@@ -276,6 +294,7 @@ impl Engine {
                 size,
                 processes: None,
                 tasks: None,
+                actors: Weak::new(),
                 rings: None,
             })),
         })

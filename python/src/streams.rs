@@ -117,7 +117,8 @@ impl ActorOutlet {
 pub(crate) fn outlet(py: Python<'_>, system: &ActorSystem, most: usize) -> PyResult<ActorOutlet> {
     let most = credits(most)?;
     let running = system.free(py)?;
-    let outlet = py.detach(|| running.system.outlet(running.host_kind, most));
+    let kind = running.host_kind()?;
+    let outlet = py.detach(|| running.system.outlet(kind, most));
     let outlet = outlet.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorOutlet {
         id: outlet.id().bits(),
@@ -202,7 +203,8 @@ pub(crate) fn inlet(
     let most = credits(most)?;
     let running = system.free(py)?;
     let to = ActorId::from_bits(actor);
-    let inlet = py.detach(|| running.system.inlet(running.host_kind, to, most));
+    let kind = running.host_kind()?;
+    let inlet = py.detach(|| running.system.inlet(kind, to, most));
     let inlet = inlet.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorInlet(Stream::new(inlet, Held::of(&running))))
 }
@@ -250,7 +252,8 @@ impl ActorTopic {
 #[pyfunction]
 pub(crate) fn topic(py: Python<'_>, system: &ActorSystem) -> PyResult<ActorTopic> {
     let running = system.free(py)?;
-    let topic = py.detach(|| running.system.topic(running.host_kind));
+    let kind = running.host_kind()?;
+    let topic = py.detach(|| running.system.topic(kind));
     let topic = topic.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorTopic {
         topic,

@@ -59,6 +59,12 @@ fn what_a_gpu_does_not_have_is_named() {
     }
     let many = "(drop (i32.const 1))".repeat(10_001);
     assert!(why(&format!("(module (func (export \"on.a\") {many}))")).contains("instructions"));
+    let data = "x".repeat(33_000);
+    let filled = format!(
+        "(module (memory (export \"memory\") 40000 40000 (pagesize 1)) (data (i32.const 0) \"{data}\") \
+         (func (export \"on.a\")))"
+    );
+    assert!(why(&filled).contains("33000 bytes"));
     let locals = "i64 ".repeat(2000);
     let deep = format!("(module (func (export \"on.a\") (local {locals})))");
     assert!(why(&deep).contains("bytes of stack"));

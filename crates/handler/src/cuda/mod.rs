@@ -26,6 +26,9 @@ use crate::names::Names;
 /// The most fuel that one message may have: a handler that does not end keeps others waiting.
 const FUEL: u64 = 1_000_000_000;
 
+/// The most bytes of data, which become text for a compiler.
+const CONTENT: usize = 32 << 10;
+
 /// Functions of `everwarp:actor` as expressions of CUDA C++; `p0` is the parameter.
 const FIXED: [(&str, &str); 11] = [
     ("self", "return a.id();"),
@@ -62,6 +65,18 @@ pub(crate) fn translate(
     if fuel > FUEL {
         return Err(format!(
             "it has {fuel} fuel for one message, and the limit there is {FUEL}"
+        ));
+    }
+    let filled = compiled
+        .initial()
+        .1
+        .iter()
+        .filter(|byte| **byte != 0)
+        .count();
+    let content = filled + facts.data.iter().map(|data| data.len()).sum::<usize>();
+    if content > CONTENT {
+        return Err(format!(
+            "its data have {content} bytes that are not zero, and the limit there is {CONTENT}"
         ));
     }
     let mut out = String::new();

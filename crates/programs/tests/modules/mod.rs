@@ -251,6 +251,8 @@ pub(crate) fn imports() -> Play {
         ask(1, "dirty", &[]),
         ask(1, "dirty", &[]),
         ask(1, "errors", &[]),
+        ask(1, "asked", &[]),
+        ask(1, "clock", &[]),
         tell(1, "pass_to", &[Actor(0)]),
         ask(1, "sum", &[]),
         // The actor is not there, or does not handle the message.
@@ -269,6 +271,8 @@ pub(crate) fn imports() -> Play {
         ask(0, "fail", &[]),
         ask(0, "stop", &[]),
         ask(0, "sum", &[]),
+        tell(1, "end", &[Actor(1)]),
+        ask(1, "sum", &[]),
     ];
     Play {
         program: program("imports", &[node, deaf]),
