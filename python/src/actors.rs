@@ -108,6 +108,9 @@ pub(crate) struct ActorSystem {
     owner: Owner,
 }
 
+/// Whether classes run on CUDA: not until the package has run there. Modules of Rust and C do.
+const CLASSES_ON_CUDA: bool = false;
+
 /// Where the actors of a program run.
 enum Place {
     /// On the engine's own device.
@@ -130,7 +133,7 @@ fn place_of(
         return Ok((Place::Own, why, with_streams().map_err(refused)?));
     }
     let why_not = match kind {
-        EngineKind::Cuda => {
+        EngineKind::Cuda if CLASSES_ON_CUDA => {
             let program = program_of(name, modules).map_err(refused)?;
             match program.not_on_cuda() {
                 None if !open.is_free() => {

@@ -112,9 +112,6 @@ pub struct Kind {
     device: Result<Option<Arc<DeviceHandler>>, Cow<'static, str>>,
 }
 
-/// Whether CUDA engines run handlers that are modules: not until they have run on a GPU.
-const MODULES_ON_CUDA: bool = false;
-
 /// The bound of a mailbox unless a kind says otherwise.
 const BOUND: u16 = 64;
 
@@ -484,15 +481,6 @@ impl ActorProgram {
     }
     /// The first kind that CUDA engines cannot run yet, and why.
     pub fn not_on_cuda(&self) -> Option<(String, Cow<'static, str>)> {
-        let module = |kind: &Kind| {
-            let refused = kind.device().is_some() && !MODULES_ON_CUDA;
-            refused.then(|| (kind.name.to_string(), "its handler is a module".into()))
-        };
-        let untranslated = self.without_device_source();
-        untranslated.or_else(|| self.kinds.iter().find_map(module))
-    }
-    /// The first kind that has no device source, and why.
-    fn without_device_source(&self) -> Option<(String, Cow<'static, str>)> {
         let with_source = !self.device_source.is_empty();
         let mut kinds = self.kinds.iter();
         kinds.find_map(|kind| kind.not_on_cuda(with_source))
@@ -590,7 +578,7 @@ impl ActorProgram {
             params.write_once(out)?;
         }
         writeln!(out, "#line 1 \"{program}.cu\"\n{}", self.device_source)?;
-        if self.without_device_source().is_some() {
+        if self.not_on_cuda().is_some() {
             return self.write_refusals(out);
         }
         let base = format!("FN_{program}_{}", turn_name(&self.kinds[0]));

@@ -67,7 +67,6 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actor_faults::ALL,
         actor_services::ALL,
         module_actors::ALL,
-        module_actors::REFUSED,
         tasks::ALL,
         submissions::ALL,
         epochs::ALL,
@@ -137,7 +136,7 @@ const VALIDATED: [&str; 5] = [
 /// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors on wgpu have no services.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actor_services::ALL, heap::ALL];
+    let not_wgpu = [actor_services::ALL, module_actors::ALL, heap::ALL];
     let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
     if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;
@@ -149,8 +148,6 @@ fn concerns(way: &Way, case: &str) -> bool {
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) => return way.engine == "cpu",
         _ if is_of(files::REFUSED) => return way.engine != "cpu",
-        _ if is_of(module_actors::ALL) => return way.engine == "cpu",
-        _ if is_of(module_actors::REFUSED) => return way.engine == "cuda",
         _ => {}
     }
     match way.engine {

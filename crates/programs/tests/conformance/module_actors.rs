@@ -1,7 +1,6 @@
 //! Actors whose handlers are modules compute on every engine what the CPU engine computes, to the bit.
 
-use everwarp::actor::{ActorConfig, ActorError, ActorSystem};
-use everwarp::{Device, Select};
+use everwarp::Select;
 use everwarp_testkit::cases;
 
 use crate::modules;
@@ -13,9 +12,6 @@ pub(crate) const ALL: &[Case] = cases![
     imports_of_modules_work,
     modules_of_rust_and_c_work,
 ];
-
-/// Until these cases have passed on a GPU.
-pub(crate) const REFUSED: &[Case] = cases![modules_are_refused_by_name];
 
 /// Generated modules of one program, and programs.
 const MODULES: u64 = 4;
@@ -46,16 +42,4 @@ fn modules_of_rust_and_c_work(select: Select) {
         let lines = play.compare(&play.on(select));
         assert_eq!(lines[..3], ["46", "1e", "gone"], "{lines:?}");
     }
-}
-
-fn modules_are_refused_by_name(select: Select) {
-    let [play, _] = modules::guests();
-    let device = Device::open(select).expect("the device opens");
-    let engine = device.engine().program(play.program.program()).start();
-    let engine = engine.expect("the engine starts");
-    let refused = ActorSystem::start(&engine, &play.program, ActorConfig::default());
-    assert!(
-        matches!(&refused, Err(ActorError::KindOnCpuOnly { kind, why }) if kind == "account" && why.contains("module")),
-        "{refused:?}"
-    );
 }
