@@ -117,6 +117,8 @@ crate::dev_consts! {
     pub const ERRNO_SPIPE = 70;
     /// No such process.
     pub const ERRNO_SRCH = 71;
+    /// A file handle whose file has changed.
+    pub const ERRNO_STALE = 72;
     /// The peer did not answer in time.
     pub const ERRNO_TIMEDOUT = 73;
     /// The file is being executed.

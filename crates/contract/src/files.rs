@@ -11,6 +11,7 @@
 //! A completion names a held group and a task. A task of the program's door function spawns it there.
 
 use crate::layout::DevPtr;
+use crate::pages::DevPages;
 
 crate::dev_consts! {
     /// Writes the constants of files as CUDA C++.
@@ -33,6 +34,10 @@ crate::dev_consts! {
     pub const FILE_CLOSE = 8;
     /// List a directory with all that is beneath it.
     pub const FILE_LIST = 9;
+    /// Read the page of a cached file for a task that holds it.
+    pub const FILE_PAGE = 10;
+    /// Read pages of a cached file that tasks may want later.
+    pub const FILE_PREFETCH = 11;
     /// How to open a file: to read it.
     pub const FILE_FOR_READING = 1;
     /// To write it.
@@ -45,6 +50,8 @@ crate::dev_consts! {
     pub const FILE_EMPTY = 16;
     /// Reads, writes and stats of this handle may be done together and end in any order.
     pub const FILE_UNORDERED = 32;
+    /// Its pages are cached: they are reached through the cache, and not with reads and writes.
+    pub const FILE_CACHED = 64;
     /// The most bytes of one request.
     pub const FILE_MOST = 0x4000_0000;
     /// Tag of the door's task that waits for requests; its argument is how many the host has taken.
@@ -55,6 +62,8 @@ crate::dev_consts! {
     pub const FILE_DOOR_DELIVER = 2;
     /// Tag of the door's task that closes the ring.
     pub const FILE_DOOR_CLOSE = 3;
+    /// Tag of the door's task that carries out orders: the first and how many.
+    pub const FILE_DOOR_ORDERS = 4;
     /// The most completions that one task of the door spawns.
     pub const FILE_DOOR_STEP = 8;
     /// The most requests that the host takes at a time.
@@ -94,22 +103,27 @@ crate::dev_struct! {
         pub then: u32,
         /// The lower half of its argument.
         pub note: u32,
-        /// To list: where the listing goes, and how many bytes there are.
+        /// To list: where the listing goes, and how many bytes there are. Of a page, the number of its word. To open a cached
+        /// file, the size that it may grow to.
         pub to: u64,
-        /// See `to`.
+        /// See `to`; to prefetch, how many bytes.
         pub room: u64,
     }
 }
 
 crate::dev_struct! {
     /// A completion.
-    pub struct DevFileDone: align 16, size 16 {
+    pub struct DevFileDone: align 16, size 32 {
         /// The task: its tag (8), its function.
         pub then: u32,
         /// Its group, which is held.
         pub group: u32,
         /// Its argument: the note of the request, then the result. A negative result is an error number.
         pub arg: u64,
+        /// The page that it waited for: the number of its word plus one; 0: none.
+        pub page: u64,
+        /// The bits that say where the page is; 0: it could not be read, and the task holds it no more.
+        pub word: u64,
     }
 }
 
@@ -171,7 +185,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// The files of an instance: a field of its parameters.
-    pub struct DevFiles: align 16, size 32 {
+    pub struct DevFiles: align 16, size 96 {
         /// Requests.
         pub requests: DevPtr<DevFileRequest>,
         /// Completions.
@@ -182,5 +196,7 @@ crate::dev_struct! {
         pub slots: u32,
         /// Slots of completions, a power of two.
         pub done_slots: u32,
+        /// The page cache.
+        pub pages: DevPages,
     }
 }

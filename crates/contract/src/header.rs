@@ -5,7 +5,8 @@ use core::fmt;
 
 use crate::layout::{DeviceText, Layout};
 use crate::{
-    actor, control, device, errno, fault, files, group, heap, hostcall, ring, task, telemetry, wgpu,
+    actor, control, device, errno, fault, files, group, heap, hostcall, pages, ring, task,
+    telemetry, wgpu,
 };
 
 /// Writes the header that device sources include as `everwarp/contract.cuh`.
@@ -38,6 +39,7 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     errno::write_consts(out)?;
     actor::write_consts(out)?;
     files::write_consts(out)?;
+    pages::write_consts(out)?;
     task::DevTask::write_struct(out)?;
     group::DevGroup::write_struct(out)?;
     fault::DevFault::write_struct(out)?;
@@ -66,6 +68,9 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     files::DevFileList::write_struct(out)?;
     files::DevFileEntry::write_struct(out)?;
     files::DevFileControl::write_struct(out)?;
+    pages::DevPageOrder::write_struct(out)?;
+    pages::DevPageFile::write_struct(out)?;
+    pages::DevPages::write_struct(out)?;
     files::DevFiles::write_struct(out)
 }
 

@@ -22,6 +22,7 @@ pub mod heap;
 pub mod hostcall;
 pub mod ids;
 pub mod layout;
+pub mod pages;
 pub mod ring;
 pub mod task;
 pub mod telemetry;
@@ -38,6 +39,7 @@ pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage
 pub use hostcall::{DevHostCall, DevHostCallEntry, DevHostCallRing};
 pub use ids::{FunctionId, GroupId, HeapOwner, InstanceId, Priority, TokenId};
 pub use layout::{DevPtr, DevType, DeviceText, Field, Language, Layout, Wgsl};
+pub use pages::{DevPageFile, DevPageOrder, DevPages};
 pub use ring::{DevCompletion, DevSubmission};
 pub use task::{DevTask, TaskParent};
 pub use telemetry::{DevWorker, WorkerState};

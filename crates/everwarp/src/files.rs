@@ -12,7 +12,7 @@
 //!
 //! dev_struct! {
 //!     /// Parameters.
-//!     pub struct DevFirst: align 16, size 48 {
+//!     pub struct DevFirst: align 16, size 112 {
 //!         /// The files.
 //!         pub files: DevFiles,
 //!         /// Where the bytes go.
@@ -77,8 +77,9 @@
 //! ```
 
 pub use everwarp_files::{
-    DevFileEntry, DevFileList, DevFileStat, DevFiles, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY,
-    FILE_FOR_READING, FILE_FOR_WRITING, FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER,
-    FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd,
-    FileErrno, FileHandle, FileStats, FileTask, Files, FilesConfig, FilesError, Rights, Then, door,
+    CacheConfig, DevFileEntry, DevFileList, DevFileStat, DevFiles, FILE_CACHED, FILE_CREATE,
+    FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_KIND_DIRECTORY,
+    FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_SPAWNS,
+    FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats, FileTask, Files,
+    FilesConfig, FilesError, Got, Page, PageStats, Rights, Then, door,
 };

@@ -1,5 +1,7 @@
 //! The sizes of files, and their small types.
 
+use std::time::Duration;
+
 use crate::faults::Faults;
 
 /// The sizes of an instance's files.
@@ -14,6 +16,46 @@ pub struct FilesConfig {
     pub threads: u32,
     /// Faults on purpose. Without them, `EVERWARP_FILE_FAULTS=SEED` turns those on that tasks must not notice.
     pub faults: Option<Faults>,
+    /// The page cache. Without one, no file can be opened as cached.
+    pub cache: CacheConfig,
+}
+
+/// The sizes of a page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// Bytes of pages in the engine's memory; 0: no cache.
+    pub bytes: u64,
+    /// Bytes of a page: a power of two from 4 KiB to 1 MiB.
+    pub page: u32,
+    /// Bytes of all files that are cached at a time, rounded up to pages; 0: sixteen times the cache. Each page of theirs takes
+    /// eight bytes of the engine's memory.
+    pub files: u64,
+    /// Bytes that are read ahead at a time of a file that tasks read in order, at most; 0: none.
+    pub ahead: u32,
+    /// When every page is held for this long, tasks that wait for one fail with `NOBUFS`.
+    pub patience: Duration,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            bytes: 0,
+            page: 4096,
+            files: 0,
+            ahead: 256 << 10,
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+impl CacheConfig {
+    /// A cache of this many bytes.
+    pub fn of(bytes: u64) -> Self {
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for FilesConfig {
@@ -23,6 +65,7 @@ impl Default for FilesConfig {
             handles: 1024,
             threads: 0,
             faults: None,
+            cache: CacheConfig::default(),
         }
     }
 }

@@ -34,7 +34,7 @@ errors! {
     ACCES = ERRNO_ACCES, "permission denied", EACCES;
     AGAIN = ERRNO_AGAIN, "the file has nothing for now", EAGAIN;
     BADF = ERRNO_BADF, "the handle is not open, or not for this", EBADF;
-    BUSY = ERRNO_BUSY, "the file is in use", EBUSY;
+    BUSY = ERRNO_BUSY, "the file is in use, or pages of it are held", EBUSY;
     CANCELED = ERRNO_CANCELED, "the files were closed", ECANCELED;
     DQUOT = ERRNO_DQUOT, "the disk quota is exceeded", EDQUOT;
     EXIST = ERRNO_EXIST, "the file exists", EEXIST;
@@ -47,7 +47,7 @@ errors! {
     MFILE = ERRNO_MFILE, "no handle is free";
     NAMETOOLONG = ERRNO_NAMETOOLONG, "a name is too long", ENAMETOOLONG;
     NFILE = ERRNO_NFILE, "the system has too many files open", ENFILE, EMFILE;
-    NOBUFS = ERRNO_NOBUFS, "the listing does not fit", ENOBUFS;
+    NOBUFS = ERRNO_NOBUFS, "there is no room: a listing does not fit, or every page of the cache is held", ENOBUFS;
     NODEV = ERRNO_NODEV, "no such device", ENODEV;
     NOENT = ERRNO_NOENT, "no such file or directory", ENOENT;
     NOMEM = ERRNO_NOMEM, "not enough memory", ENOMEM;
@@ -61,6 +61,7 @@ errors! {
     PERM = ERRNO_PERM, "operation not permitted", EPERM;
     PIPE = ERRNO_PIPE, "the reader has closed the pipe", EPIPE;
     ROFS = ERRNO_ROFS, "the file system is read-only", EROFS;
+    STALE = ERRNO_STALE, "the file has become shorter since it was opened", ESTALE;
     SPIPE = ERRNO_SPIPE, "the file has no offsets", ESPIPE;
     TXTBSY = ERRNO_TXTBSY, "the file is being executed", ETXTBSY;
     XDEV = ERRNO_XDEV, "a link would lead to another device", EXDEV;

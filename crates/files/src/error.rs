@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use everwarp_runtime::{EngineKind, Error};
 
+use crate::errno::FileErrno;
+
 /// Why an engine's tasks get no files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +46,12 @@ pub enum FilesError {
     Handles {
         /// How many there are.
         limit: u32,
+    },
+    /// A file cannot be cached.
+    #[error("the file cannot be cached: {source}; see FilesConfig::cache")]
+    Cached {
+        /// Why.
+        source: FileErrno,
     },
     /// The program's door is not declared as it must be.
     #[error(

@@ -1,5 +1,6 @@
 //! Doing what a request asks for.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
@@ -17,6 +18,12 @@ use crate::system::System;
 /// The longest path.
 const PATH_MOST: usize = 4096;
 
+/// Opens a file.
+pub(crate) fn open_file(grant: Option<Grant>, path: &Range, how: How) -> Result<File, FileErrno> {
+    let grant = grant.ok_or(FileErrno::NOTCAPABLE)?;
+    grant.open(&text(path)?, how)
+}
+
 /// Opens a file and gives it a handle.
 pub(crate) fn open(
     grant: Option<Grant>,
@@ -24,8 +31,7 @@ pub(crate) fn open(
     how: How,
     handles: &Handles,
 ) -> Result<u32, FileErrno> {
-    let grant = grant.ok_or(FileErrno::NOTCAPABLE)?;
-    let file = grant.open(&text(path)?, how)?;
+    let file = open_file(grant, path, how)?;
     let handle = handles.insert(Arc::new(OpenFile::new(file, how)));
     handle.ok_or(FileErrno::MFILE)
 }
@@ -57,6 +63,10 @@ fn text(path: &Range) -> Result<String, FileErrno> {
 pub(crate) fn of_file(system: &System, file: &OpenFile, op: &Op) -> Result<u32, FileErrno> {
     let count = |count: usize| count as u32;
     match op {
+        // The cache may have newer bytes.
+        Op::Read { .. } | Op::Write { .. } | Op::Append { .. } if file.cached.is_some() => {
+            Err(FileErrno::INVAL)
+        }
         Op::Read { from, to } => to.read(system, file.may_read()?, *from).map(count),
         Op::Write { to, from } => from.write(system, file.may_write()?, Some(*to)).map(count),
         Op::Append { from } => from.write(system, file.may_write()?, None).map(count),
@@ -81,7 +91,7 @@ pub(crate) fn of_file(system: &System, file: &OpenFile, op: &Op) -> Result<u32, 
         }
         Op::Sync => file.synced(system.sync(&file.file)).map(|()| 0),
         // The handle is gone, and the file is closed with its last request.
-        Op::Close => Ok(0),
+        Op::Close(_) => Ok(0),
         #[cfg(test)]
         Op::Nothing => Ok(0),
     }

@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use everwarp_contract::files::FILE_DOOR_STEP;
-use everwarp_contract::{DevFileControl, DevFiles, DevPtr};
+use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
+use everwarp_pages::PageStats;
 use everwarp_runtime::{Buffer, Engine, EngineKind, Instance, Shape};
 
+use crate::cache::Cache;
 use crate::config::{FileHandle, FileStats, FilesConfig, Rights};
+use crate::errno::FileErrno;
 use crate::error::FilesError;
 use crate::faults::Faults;
 use crate::grants::{Grant, How};
@@ -40,7 +43,6 @@ pub struct Files {
     control: Arc<Buffer<u64>>,
     requests: Arc<Buffer<u64>>,
     done: Arc<Buffer<u64>>,
-    threads: usize,
     serving: Mutex<Serving>,
 }
 
@@ -82,19 +84,22 @@ impl Files {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let buffer = |words: usize| engine.buffer(words).map(Arc::new);
         let slots = config.requests.max(16) as usize;
+        let cache = Cache::new(engine, config.cache, config.handles)?;
+        let threads = match config.threads {
+            0 => cores.clamp(2, 8),
+            threads => threads as usize,
+        };
         Ok(Self {
             server: Arc::new(Server::new(
                 engine.clone(),
                 System::new(faults),
                 config.handles,
+                cache,
+                threads,
             )),
             control: buffer(size_of::<DevFileControl>() / 8)?,
             requests: buffer(config.requests as usize * REQUEST)?,
             done: buffer(slots * DONE)?,
-            threads: match config.threads {
-                0 => cores.clamp(2, 8),
-                threads => threads as usize,
-            },
             serving: Mutex::default(),
         })
     }
@@ -107,6 +112,10 @@ impl Files {
             control: DevPtr::new(self.control.ptr().address()),
             slots: (self.requests.len() / REQUEST) as u32,
             done_slots: (self.done.len() / DONE) as u32,
+            pages: match &self.server.cache {
+                Some(cache) => cache.tables(),
+                None => DevPages::ZERO,
+            },
         }
     }
     /// Grants the directory at a path. Returns its number, which counts from 0.
@@ -147,6 +156,38 @@ impl Files {
         handle.map(FileHandle).ok_or(FilesError::Handles {
             limit: handles.limit,
         })
+    }
+    /// Gives tasks an open file whose pages are cached. It may grow to `room` bytes.
+    ///
+    /// # Errors
+    /// [`FilesError::Cached`]: there is no cache, it is too small for the file's table, or all handles are in use.
+    pub fn give_cached(
+        &self,
+        file: File,
+        rights: Rights,
+        room: u64,
+    ) -> Result<FileHandle, FilesError> {
+        let how = How {
+            read: true,
+            write: rights == Rights::ReadWrite,
+            cached: true,
+            ..How::default()
+        };
+        let error = |source| FilesError::Cached { source };
+        let cache = self.server.cache.as_ref();
+        let cache = cache.ok_or(error(FileErrno::NOTSUP))?;
+        let serves = {
+            let serving = self.serving.lock();
+            let serving = serving.unwrap_or_else(PoisonError::into_inner);
+            matches!(*serving, Serving::Now(..))
+        };
+        let given = self.server.give_cached(cache, file, how, room, serves);
+        given.map(FileHandle).map_err(error)
+    }
+    /// The counters of the page cache; `None` without one.
+    pub fn page_stats(&self) -> Option<PageStats> {
+        let cache = self.server.cache.as_ref()?;
+        Some(cache.brain().pager.stats())
     }
     /// Makes a buffer that requests may name.
     ///
@@ -189,17 +230,20 @@ impl Files {
         };
         // The thread that takes requests comes last: without it the others have nothing to end.
         let mut threads = Vec::new();
-        for number in 0..self.threads + 2 {
+        let last = self.server.workers + 2;
+        for number in 0..=last {
             let (server, port) = (self.server.clone(), port.clone());
-            let last = self.threads + 1;
             let name = match number {
                 0 => "everwarp-files-give".to_owned(),
+                1 => "everwarp-files-pages".to_owned(),
                 n if n == last => "everwarp-files-take".to_owned(),
-                n => format!("everwarp-files-{n}"),
+                n => format!("everwarp-files-{}", n - 1),
             };
             let spawned = std::thread::Builder::new().name(name).spawn(move || {
                 if number == 0 {
                     server.give(&port);
+                } else if number == 1 {
+                    server.keep_pages(&port);
                 } else if number == last {
                     server.take(&port);
                 } else {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use everwarp_contract::files::{
-    FILE_CREATE, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_NEW, FILE_UNORDERED,
+    FILE_CACHED, FILE_CREATE, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_NEW,
+    FILE_UNORDERED,
 };
 
 use crate::errno::FileErrno;
@@ -23,6 +24,7 @@ pub(crate) struct How {
     pub(crate) new: bool,
     pub(crate) empty: bool,
     pub(crate) unordered: bool,
+    pub(crate) cached: bool,
 }
 
 impl How {
@@ -33,7 +35,8 @@ impl How {
             | FILE_CREATE
             | FILE_NEW
             | FILE_EMPTY
-            | FILE_UNORDERED;
+            | FILE_UNORDERED
+            | FILE_CACHED;
         let bits = u32::try_from(flags).map_err(|_| FileErrno::INVAL)?;
         let has = |bit| bits & bit != 0;
         let how = Self {
@@ -43,9 +46,12 @@ impl How {
             new: has(FILE_NEW),
             empty: has(FILE_EMPTY),
             unordered: has(FILE_UNORDERED),
+            cached: has(FILE_CACHED),
         };
         let changes = how.create || how.new || how.empty;
-        match bits & !KNOWN == 0 && (how.read || how.write) && (how.write || !changes) {
+        // A page is read before parts of it are written.
+        let reads = how.read || how.write && !how.cached;
+        match bits & !KNOWN == 0 && reads && (how.write || !changes) {
             true => Ok(how),
             false => Err(FileErrno::INVAL),
         }

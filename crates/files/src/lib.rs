@@ -14,9 +14,14 @@ mod config;
 mod errno;
 mod error;
 mod faults;
+mod page_task;
 mod ring;
+mod table;
+mod table_words;
 mod task;
 
+#[cfg(target_os = "linux")]
+mod cache;
 #[cfg(target_os = "linux")]
 mod execute;
 #[cfg(target_os = "linux")]
@@ -35,21 +40,25 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod open_file;
 #[cfg(target_os = "linux")]
+mod paging;
+#[cfg(target_os = "linux")]
 mod request;
 #[cfg(target_os = "linux")]
 mod server;
 #[cfg(target_os = "linux")]
 mod system;
 
-pub use config::{FileHandle, FileStats, FilesConfig, Rights};
+pub use config::{CacheConfig, FileHandle, FileStats, FilesConfig, Rights};
 pub use errno::FileErrno;
 pub use error::FilesError;
 pub use everwarp_contract::files::{
-    FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
+    FILE_CACHED, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
     FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
     FILE_UNORDERED,
 };
 pub use everwarp_contract::{DevFileEntry, DevFileList, DevFileStat, DevFiles};
+pub use everwarp_pages::PageStats;
 pub use faults::Faults;
 pub use files::Files;
+pub use page_task::{Got, Page};
 pub use task::{FILE_SPAWNS, FileEnd, FileTask, Then, door};

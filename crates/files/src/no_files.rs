@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everwarp_contract::DevFiles;
+use everwarp_pages::PageStats;
 use everwarp_runtime::{Buffer, Engine, Instance};
 
 use crate::config::{FileHandle, FileStats, FilesConfig, Rights};
@@ -30,6 +31,12 @@ impl Files {
         match *self {}
     }
     pub fn give(&self, _: File, _: Rights, _: bool) -> Result<FileHandle, FilesError> {
+        match *self {}
+    }
+    pub fn give_cached(&self, _: File, _: Rights, _: u64) -> Result<FileHandle, FilesError> {
+        match *self {}
+    }
+    pub fn page_stats(&self) -> Option<PageStats> {
         match *self {}
     }
     pub fn buffer(&self, _: usize) -> Result<Arc<Buffer<u8>>, FilesError> {

@@ -6,7 +6,10 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use everwarp_pages::CachedFile;
 
 use crate::errno::FileErrno;
 use crate::grants::How;
@@ -27,6 +30,10 @@ pub(crate) struct OpenFile {
     pub(crate) file: File,
     how: How,
     line: Mutex<Line>,
+    /// Its number in the cache.
+    pub(crate) cached: Option<CachedFile>,
+    /// A cached file's handle that was closed while requests were in line.
+    closed: AtomicBool,
     /// The first failed sync. The system forgets which bytes it could not write, and a later sync would succeed.
     lost: Mutex<Option<FileErrno>>,
 }
@@ -37,8 +44,23 @@ impl OpenFile {
             file,
             how,
             line: Mutex::default(),
+            cached: None,
+            closed: AtomicBool::new(false),
             lost: Mutex::default(),
         }
+    }
+    /// The same file, whose pages are cached.
+    pub(crate) fn cached_as(self, file: CachedFile) -> Self {
+        Self {
+            cached: Some(file),
+            ..self
+        }
+    }
+    pub(crate) fn set_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
     pub(crate) fn may_read(&self) -> Result<&File, FileErrno> {
         if self.how.read {

@@ -27,6 +27,8 @@ impl After {
             then: self.then,
             group: self.group,
             arg: u64::from(result) << 32 | u64::from(self.note),
+            page: 0,
+            word: 0,
         }
     }
 }
@@ -52,7 +54,8 @@ pub(crate) enum Op {
         to: Range,
     },
     Sync,
-    Close,
+    /// The handle.
+    Close(u32),
     #[cfg(test)]
     Nothing,
 }
@@ -69,7 +72,7 @@ impl Request {
     pub(crate) fn wants_order(&self) -> bool {
         matches!(
             self.op,
-            Op::Append { .. } | Op::Truncate { .. } | Op::Sync | Op::Close
+            Op::Append { .. } | Op::Truncate { .. } | Op::Sync | Op::Close(_)
         )
     }
 }
@@ -77,9 +80,22 @@ impl Request {
 /// What a task asks for.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    Open { dir: u32, how: How, path: Range },
-    List { dir: u32, path: Range, to: Range },
-    Of { handle: u32, op: Op },
+    Open {
+        dir: u32,
+        how: How,
+        path: Range,
+        /// The size that a cached file may grow to.
+        room: u64,
+    },
+    List {
+        dir: u32,
+        path: Range,
+        to: Range,
+    },
+    Of {
+        handle: u32,
+        op: Op,
+    },
 }
 
 /// The task that goes on after a request.
@@ -104,6 +120,7 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
                 dir: record.handle,
                 how: How::of_flags(record.offset)?,
                 path: range()?,
+                room: record.to,
             });
         }
         device::FILE_LIST => {
@@ -127,7 +144,7 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
         },
         device::FILE_STAT => Op::Stat { to: stat()? },
         device::FILE_SYNC => Op::Sync,
-        device::FILE_CLOSE => Op::Close,
+        device::FILE_CLOSE => Op::Close(record.handle),
         _ => return Err(FileErrno::NOSYS),
     };
     Ok(Asked::Of {

@@ -1,15 +1,19 @@
 //! The host's side: one thread takes requests, some threads do them, and one hands completions back.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use everwarp_contract::files::{
-    FILE_DOOR_CLOSE, FILE_DOOR_DELIVER, FILE_DOOR_STEP, FILE_DOOR_WAIT, FILE_ENDED, FILE_TAKE_STEP,
+    FILE_DOOR_CLOSE, FILE_DOOR_DELIVER, FILE_DOOR_STEP, FILE_DOOR_WAIT, FILE_ENDED, FILE_PAGE,
+    FILE_PREFETCH, FILE_TAKE_STEP,
 };
 use everwarp_contract::{DevFileDone, DevFileRequest, DevType, Layout};
+use everwarp_pages::{CachedFile, Run, WriteBack};
 use everwarp_runtime::{Buffer, DevTask, Engine, Error, Instance, LinkedEngine, Pending};
 
+use crate::cache::{self, Cache};
 use crate::errno::FileErrno;
 use crate::execute;
 use crate::grants::{Grant, How};
@@ -18,6 +22,7 @@ use crate::memory::{Memory, Range};
 use crate::open_file::OpenFile;
 use crate::request::{After, Asked, Op, Request, after, decode};
 use crate::system::System;
+use crate::table_words::words_of;
 
 /// 64-bit words of a request, and of a completion.
 pub(crate) const REQUEST: usize = size_of::<DevFileRequest>() / 8;
@@ -28,11 +33,12 @@ const IN_FLIGHT: u64 = 1 << 18;
 
 /// Something that a worker can do now.
 #[derive(Debug)]
-enum Job {
+pub(crate) enum Job {
     Open {
         dir: u32,
         how: How,
         path: Range,
+        room: u64,
         after: After,
     },
     List {
@@ -42,18 +48,32 @@ enum Job {
         after: After,
     },
     Of(Arc<OpenFile>, Request),
+    /// Pages to be read.
+    Read(Vec<(Arc<File>, Run)>),
+    /// Written parts of pages, with how long their files are at least.
+    Write(Vec<(Arc<File>, u64, WriteBack)>),
+    /// The rest of a request of a cached file, once its pages are written back or gone.
+    Rest {
+        file: Arc<OpenFile>,
+        cached: CachedFile,
+        asked: cache::Asked,
+        after: After,
+        before: Result<(), FileErrno>,
+    },
 }
 
 #[derive(Debug, Default)]
-struct Work {
-    jobs: VecDeque<Job>,
-    done: Vec<DevFileDone>,
+pub(crate) struct Work {
+    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) done: Vec<DevFileDone>,
     /// Requests that were taken and whose completions were not handed back yet.
-    in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Those of them for which the engine's watchdog waits.
     outside: u64,
     /// No more requests are taken.
-    closing: bool,
+    pub(crate) closing: bool,
+    /// What tasks have written to pages is in the files.
+    pub(crate) written_back: bool,
 }
 
 /// What all threads share.
@@ -64,6 +84,9 @@ pub(crate) struct Server {
     pub(crate) handles: Handles,
     pub(crate) grants: Mutex<Vec<Grant>>,
     pub(crate) system: System,
+    pub(crate) cache: Option<Cache>,
+    /// Threads that do jobs.
+    pub(crate) workers: usize,
     pub(crate) served: AtomicU64,
     pub(crate) failed: AtomicU64,
     /// The engine has ended, or is not waited for any more.
@@ -83,13 +106,21 @@ pub(crate) struct Port {
 }
 
 impl Server {
-    pub(crate) fn new(engine: Engine, system: System, handles: u32) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        system: System,
+        handles: u32,
+        cache: Option<Cache>,
+        workers: usize,
+    ) -> Self {
         Self {
             memory: Memory::new(engine.kind()),
             engine,
             handles: Handles::new(handles),
             grants: Mutex::default(),
             system,
+            cache,
+            workers,
             served: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
@@ -97,10 +128,10 @@ impl Server {
             bell: Condvar::new(),
         }
     }
-    fn work(&self) -> MutexGuard<'_, Work> {
+    pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    fn sleep<'w>(&self, work: MutexGuard<'w, Work>) -> MutexGuard<'w, Work> {
+    pub(crate) fn sleep<'w>(&self, work: MutexGuard<'w, Work>) -> MutexGuard<'w, Work> {
         self.bell.wait(work).unwrap_or_else(PoisonError::into_inner)
     }
     fn grant(&self, dir: u32) -> Option<Grant> {
@@ -117,16 +148,19 @@ impl Server {
             work.closing = true;
             self.engine.end_outside(std::mem::take(&mut work.outside));
         });
+        if let Some(cache) = &self.cache {
+            cache.ring();
+        }
     }
-    fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
     /// Waits for a submission of the door; an error once all is lost.
-    fn wait(&self, pending: &mut Pending) -> Result<u64, Error> {
+    pub(crate) fn wait(&self, pending: &mut Pending) -> Result<u64, Error> {
         let done = pending.wait_lasting(|| !self.is_lost())?;
         done.map(|done| done.value).ok_or(Error::Stopped)
     }
-    fn set(&self, change: impl FnOnce(&mut Work)) {
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Work)) {
         change(&mut self.work());
         self.bell.notify_all();
     }
@@ -134,7 +168,15 @@ impl Server {
     /// Takes requests until the ring is closed and empty. If the engine ends, so does everything.
     pub(crate) fn take(&self, port: &Port) {
         match self.take_all(port) {
-            Ok(()) => self.set(|work| work.closing = true),
+            Ok(()) => {
+                self.set(|work| {
+                    work.closing = true;
+                    work.written_back |= work.in_flight == 0 && self.cache.is_none();
+                });
+                if let Some(cache) = &self.cache {
+                    cache.ring();
+                }
+            }
             Err(_) => self.abandon(),
         }
     }
@@ -156,15 +198,20 @@ impl Server {
             let (one, two) = words[..count * REQUEST].split_at_mut(split * REQUEST);
             port.requests.read_at(first * REQUEST, one)?;
             port.requests.read_at(0, two)?;
+            let records = words[..count * REQUEST].chunks_exact(REQUEST);
+            let records: Vec<DevFileRequest> = records.map(record_of).collect();
+            let answered = records.iter().filter(|r| r.op != FILE_PREFETCH).count();
             self.set(|work| {
                 if !self.is_lost() {
-                    work.outside += count as u64;
-                    self.engine.begin_outside(count as u64);
+                    work.outside += answered as u64;
+                    self.engine.begin_outside(answered as u64);
                 }
             });
-            for record in words[..count * REQUEST].chunks_exact(REQUEST) {
-                let bytes: Vec<u8> = record.iter().flat_map(|w| w.to_ne_bytes()).collect();
-                self.accept(&DevFileRequest::from_bytes(&bytes));
+            let is_page = |record: &&DevFileRequest| matches!(record.op, FILE_PAGE | FILE_PREFETCH);
+            let (pages, others): (Vec<_>, Vec<_>) = records.iter().partition(is_page);
+            others.into_iter().for_each(|record| self.accept(record));
+            if !pages.is_empty() {
+                self.accept_pages(&pages);
             }
             taken += count as u64;
             let mut work = self.work();
@@ -179,11 +226,11 @@ impl Server {
         let asked = decode(record, &self.memory).and_then(|asked| match asked {
             Asked::Open { .. } | Asked::List { .. } => Ok((None, asked)),
             Asked::Of { handle, op } => {
-                let file = match op {
-                    Op::Close => self.handles.remove(handle),
-                    _ => self.handles.get(handle),
-                };
-                let file = file.ok_or(FileErrno::BADF)?;
+                let file = self.handles.get(handle).ok_or(FileErrno::BADF)?;
+                // The handle of a cached file stays until its pages have left.
+                if matches!(op, Op::Close(_)) && file.cached.is_none() {
+                    self.handles.remove(handle);
+                }
                 Ok((Some(file), Asked::Of { handle, op }))
             }
         });
@@ -195,11 +242,20 @@ impl Server {
                 file.push(Request { op, after }, &mut ready);
                 self.start(&file, ready);
             }
-            Ok((_, Asked::Open { dir, how, path })) => {
+            Ok((
+                _,
+                Asked::Open {
+                    dir,
+                    how,
+                    path,
+                    room,
+                },
+            )) => {
                 let job = Job::Open {
                     dir,
                     how,
                     path,
+                    room,
                     after,
                 };
                 self.set(|work| work.jobs.push_back(job));
@@ -216,13 +272,13 @@ impl Server {
             Ok((None, Asked::Of { .. })) => unreachable!("a request of a file has its file"),
         }
     }
-    fn start(&self, file: &Arc<OpenFile>, ready: Vec<Request>) {
+    pub(crate) fn start(&self, file: &Arc<OpenFile>, ready: Vec<Request>) {
         if !ready.is_empty() {
             let jobs = ready.into_iter().map(|r| Job::Of(file.clone(), r));
             self.set(|work| work.jobs.extend(jobs));
         }
     }
-    fn finish(&self, after: After, result: Result<u32, FileErrno>) {
+    pub(crate) fn finish(&self, after: After, result: Result<u32, FileErrno>) {
         let counter = match result {
             Ok(_) => &self.served,
             Err(_) => &self.failed,
@@ -242,7 +298,7 @@ impl Server {
                     }
                     match work.jobs.pop_front() {
                         Some(job) => break job,
-                        None if work.closing && work.in_flight == 0 => return,
+                        None if work.written_back => return,
                         None => work = self.sleep(work),
                     }
                 }
@@ -252,10 +308,33 @@ impl Server {
                     dir,
                     how,
                     path,
+                    room,
                     after,
+                } if how.cached => {
+                    let file = execute::open_file(self.grant(dir), &path, how);
+                    self.open_cached(file, how, room, after);
+                }
+                Job::Open {
+                    dir,
+                    how,
+                    path,
+                    after,
+                    ..
                 } => {
                     let opened = execute::open(self.grant(dir), &path, how, &self.handles);
                     self.finish(after, opened);
+                }
+                Job::Read(runs) => self.read_pages(runs),
+                Job::Write(pages) => self.write_pages(pages),
+                Job::Rest {
+                    file,
+                    cached,
+                    asked,
+                    after,
+                    before,
+                } => self.do_rest(&file, cached, asked, after, before),
+                Job::Of(file, request) if self.is_of_cache(&file, &request) => {
+                    self.ask(file, &request);
                 }
                 Job::List {
                     dir,
@@ -268,13 +347,23 @@ impl Server {
                 }
                 Job::Of(file, request) => {
                     let result = execute::of_file(&self.system, &file, &request.op);
-                    self.finish(request.after, result);
-                    let mut ready = Vec::new();
-                    file.done(&mut ready);
-                    self.start(&file, ready);
+                    self.complete(&file, request.after, result);
                 }
             }
         }
+    }
+
+    /// Ends a request of a file; others of its handle may begin.
+    pub(crate) fn complete(
+        &self,
+        file: &Arc<OpenFile>,
+        after: After,
+        result: Result<u32, FileErrno>,
+    ) {
+        self.finish(after, result);
+        let mut ready = Vec::new();
+        file.done(&mut ready);
+        self.start(file, ready);
     }
 
     /// Hands completions back until all are and no more can come.
@@ -328,7 +417,15 @@ impl Server {
                     self.engine.end_outside(count);
                 });
             }
-            self.set(|work| work.in_flight -= done.len() as u64);
+            let mut closing = false;
+            self.set(|work| {
+                work.in_flight -= done.len() as u64;
+                closing = work.closing;
+                work.written_back |= closing && work.in_flight == 0 && self.cache.is_none();
+            });
+            if let (Some(cache), true) = (&self.cache, closing) {
+                cache.ring();
+            }
         }
     }
 
@@ -340,9 +437,14 @@ impl Server {
 }
 
 fn words(done: &DevFileDone) -> [u64; DONE] {
-    let bytes = done.bytes();
-    std::array::from_fn(|i| {
-        let word = bytes[8 * i..].first_chunk().expect("eight bytes");
-        u64::from_ne_bytes(*word)
-    })
+    words_of(done.bytes())
+}
+
+/// A request, from its words.
+fn record_of(words: &[u64]) -> DevFileRequest {
+    let mut bytes = [0; REQUEST * 8];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    DevFileRequest::from_bytes(&bytes)
 }

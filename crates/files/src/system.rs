@@ -43,6 +43,24 @@ fn moved(count: isize) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
+/// The ranges without their first `skip` bytes, and no more than `len` bytes of the rest.
+fn part_of(ranges: &[(*mut u8, usize)], mut skip: usize, mut len: usize) -> Vec<libc::iovec> {
+    let mut parts = Vec::new();
+    for &(first, bytes) in ranges {
+        let before = skip.min(bytes);
+        skip -= before;
+        let bytes = (bytes - before).min(len);
+        len -= bytes;
+        if bytes > 0 {
+            parts.push(libc::iovec {
+                iov_base: first.wrapping_add(before).cast(),
+                iov_len: bytes,
+            });
+        }
+    }
+    parts
+}
+
 impl System {
     pub(crate) fn new(faults: Option<Faults>) -> Self {
         // The state of the generator must not be 0.
@@ -177,6 +195,58 @@ impl System {
         })
     }
 
+    /// Fills ranges one after the other from an offset on. Returns how many bytes there were, and the error that ended it.
+    ///
+    /// # Safety
+    /// - Every range is valid for writes, and stays so during the call.
+    pub(crate) unsafe fn read_ranges(
+        &self,
+        file: &File,
+        ranges: &[(*mut u8, usize)],
+        from: u64,
+    ) -> (usize, Option<FileErrno>) {
+        let len = ranges.iter().map(|(_, len)| len).sum();
+        let mut done = 0;
+        while done < len {
+            let moved = self.patiently(|| {
+                let part = self.fate(Kind::Reads, len - done)?;
+                let at = offset(from.saturating_add(done as u64))?;
+                let parts = part_of(ranges, done, part);
+                let fd = file.as_raw_fd();
+                // SAFETY: the parts are inside the ranges, by the caller's word.
+                moved(unsafe { libc::preadv(fd, parts.as_ptr(), parts.len() as libc::c_int, at) })
+            });
+            match moved {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) => return (done, Some(error)),
+            }
+        }
+        (done, None)
+    }
+
+    /// Writes all of a range at an offset.
+    ///
+    /// # Safety
+    /// - As of [`write`](Self::write).
+    pub(crate) unsafe fn write_all(
+        &self,
+        file: &File,
+        from: *const u8,
+        len: usize,
+        to: u64,
+    ) -> Result<(), FileErrno> {
+        let mut done = 0;
+        while done < len {
+            // SAFETY: the part is inside the range, by the caller's word.
+            match unsafe { self.write(file, from.add(done), len - done, Some(to + done as u64)) }? {
+                0 => return Err(FileErrno::IO),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn truncate(&self, file: &File, size: u64) -> Result<(), FileErrno> {
         self.patiently(|| {
             self.fate(Kind::Other, 0)?;
@@ -222,6 +292,30 @@ mod tests {
                 assert_eq!(written, Ok(1_000));
                 let read = system.read(&file, got.as_mut_ptr(), got.len(), 0);
                 assert_eq!(read, Ok(bytes.len()));
+            }
+            assert_eq!(got[..bytes.len()], bytes[..], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn hidden_faults_change_no_ranges() {
+        for seed in 0..20 {
+            let system = System::new(Some(Faults {
+                delayed: 0,
+                ..Faults::hidden(seed)
+            }));
+            let file = tempfile::tempfile().expect("a temporary file");
+            let bytes: Vec<u8> = (0..9_000_u32).map(|at| (at * 7 / 3) as u8).collect();
+            let mut got = vec![0; bytes.len() + 100];
+            // SAFETY: the ranges are those of the vectors.
+            unsafe {
+                let written = system.write_all(&file, bytes.as_ptr(), bytes.len(), 5);
+                assert_eq!(written, Ok(()));
+                let to = got.as_mut_ptr();
+                let ranges = [(0, 1), (1, 4096), (4097, 1), (4098, 5000)];
+                let ranges = ranges.map(|(at, len)| (to.add(at), len));
+                let read = system.read_ranges(&file, &ranges, 5);
+                assert_eq!(read, (bytes.len(), None));
             }
             assert_eq!(got[..bytes.len()], bytes[..], "seed {seed}");
         }

@@ -3,14 +3,16 @@
 use std::fmt;
 
 use everwarp_contract::files::{
-    FILE_APPEND, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT, FILE_DOOR_DELIVER, FILE_DOOR_WAIT,
-    FILE_ENDED, FILE_LIST, FILE_OPEN, FILE_READ, FILE_STAT, FILE_SYNC, FILE_TRUNCATE, FILE_WRITE,
+    FILE_APPEND, FILE_CACHED, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT, FILE_DOOR_DELIVER,
+    FILE_DOOR_ORDERS, FILE_DOOR_WAIT, FILE_ENDED, FILE_LIST, FILE_OPEN, FILE_READ, FILE_STAT,
+    FILE_SYNC, FILE_TRUNCATE, FILE_WRITE,
 };
 use everwarp_contract::{DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId};
 use everwarp_runtime::TaskCx;
 
 use crate::errno::FileErrno;
 use crate::ring::{Posted, Ring};
+use crate::table::PageTable;
 
 /// Room in `max_spawn` that one request takes: for the task that goes on, and for the host's bell.
 pub const FILE_SPAWNS: u16 = 2;
@@ -99,15 +101,22 @@ impl<'t> FileTask<'t> {
         // SAFETY: by the word of the caller of `new`.
         unsafe { Ring::new(self.files) }
     }
+    pub(crate) fn files(&self) -> &'t DevFiles {
+        self.files
+    }
     fn post(&mut self, request: DevFileRequest, then: Then) -> bool {
+        self.post_some(request, then) != Posted::Full
+    }
+    /// Makes a request. If the ring is closed, the task that goes on learns it.
+    pub(crate) fn post_some(&mut self, request: DevFileRequest, then: Then) -> Posted {
         let request = DevFileRequest {
             then: then.word(),
             note: then.note,
             ..request
         };
-        let ring = self.ring();
-        match ring.post(request, || self.task.hold().0) {
-            Posted::Full => return false,
+        let posted = self.ring().post(request, || self.task.hold().0);
+        match posted {
+            Posted::Full => {}
             Posted::Taken => self.ring_bell(),
             Posted::Closed => {
                 let canceled = (FileErrno::CANCELED.0 as i32).wrapping_neg() as u32;
@@ -115,7 +124,15 @@ impl<'t> FileTask<'t> {
                 self.task.spawn(then.function, then.tag, arg);
             }
         }
-        true
+        posted
+    }
+    /// Makes a request that no task goes on after.
+    pub(crate) fn post_alone(&mut self, request: DevFileRequest) -> Posted {
+        let posted = self.ring().post(request, || u32::MAX);
+        if posted == Posted::Taken {
+            self.ring_bell();
+        }
+        posted
     }
     fn ring_bell(&mut self) {
         if let Some(group) = self.ring().take_bell() {
@@ -133,6 +150,28 @@ impl<'t> FileTask<'t> {
             offset: flags.into(),
             address: path.address(),
             len,
+            ..DevFileRequest::ZERO
+        };
+        self.post(request, then)
+    }
+    /// Opens a file whose pages are cached: see [`acquire`](Self::acquire). The flags are those of [`open`](Self::open). The file
+    /// may grow to `room` bytes, by [`truncate`](Self::truncate).
+    pub fn open_cached(
+        &mut self,
+        dir: u32,
+        path: DevPtr<u8>,
+        len: u32,
+        flags: u32,
+        room: u64,
+        then: Then,
+    ) -> bool {
+        let request = DevFileRequest {
+            op: FILE_OPEN,
+            handle: dir,
+            offset: (flags | FILE_CACHED).into(),
+            address: path.address(),
+            len,
+            to: room,
             ..DevFileRequest::ZERO
         };
         self.post(request, then)
@@ -249,7 +288,7 @@ impl<'t> FileTask<'t> {
 pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
     let (tag, arg) = (u32::from(task.tag()), task.arg());
     // SAFETY: by the caller's word.
-    let ring = unsafe { Ring::new(files) };
+    let (ring, pages) = unsafe { (Ring::new(files), PageTable::new(&files.pages)) };
     let report = |task: &mut dyn TaskCx| match ring.count() {
         0 if ring.ended() => task.report_add(FILE_ENDED.into()),
         count => task.report_add(count),
@@ -273,9 +312,19 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
             let (first, count) = (task.lo(), task.hi());
             for index in 0..count {
                 let done = ring.done(first.wrapping_add(index));
+                if let Some(page) = done.page.checked_sub(1).and_then(|page| pages.word(page)) {
+                    match done.word {
+                        0 => page.release(),
+                        bits => page.fill(bits),
+                    }
+                }
                 let (function, tag) = Then::of_word(done.then);
                 task.spawn_held(GroupId(done.group), function, tag, done.arg);
             }
+        }
+        FILE_DOOR_ORDERS => {
+            let (first, count) = (task.lo(), task.hi());
+            (first..first + count).for_each(|index| pages.carry_out(index));
         }
         FILE_DOOR_CLOSE => {
             ring.close();

@@ -11,6 +11,7 @@ use crate::chat::Chat;
 use crate::counting::Counting;
 use crate::epidemic::Epidemic;
 use crate::fib::Fibonacci;
+use crate::gather::GatherRows;
 use crate::native::Registered;
 use crate::noop::Nothing;
 use crate::operators::OperatorPipeline;
@@ -26,8 +27,8 @@ use crate::tree::BinaryTree;
 use crate::words::WordCount;
 
 /// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`,
-/// `file_probe`, `actor_probe` and `actor_faults` only serve tests.)
-pub static REGISTRY: [&dyn Registered; 21] = [
+/// `file_probe`, `page_probe`, `actor_probe` and `actor_faults` only serve tests.)
+pub static REGISTRY: [&dyn Registered; 22] = [
     &BreadthFirstSearch,
     &PageRanks,
     &Fibonacci,
@@ -35,6 +36,7 @@ pub static REGISTRY: [&dyn Registered; 21] = [
     &PingPong,
     &Nothing,
     &WordCount,
+    &GatherRows,
     &DependentPairs,
     &CountedRange,
     &OperatorPipeline,

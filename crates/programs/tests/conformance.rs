@@ -26,6 +26,8 @@ mod losses;
 #[path = "conformance/module_actors.rs"]
 mod module_actors;
 mod modules;
+#[path = "conformance/pages.rs"]
+mod pages;
 #[path = "conformance/programs.rs"]
 mod programs;
 #[path = "conformance/submissions.rs"]
@@ -73,6 +75,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         errors::ALL,
         files::ALL,
         files::REFUSED,
+        pages::ALL,
         handles::ALL,
         heap::ALL,
         heap_tasks::ALL,
@@ -144,9 +147,9 @@ fn concerns(way: &Way, case: &str) -> bool {
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
-        "cpu_faulted" => return is_of(files::ALL),
+        "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
         _ if is_of(losses::ALL) => return false,
-        _ if is_of(files::ALL) => return way.engine == "cpu",
+        _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine == "cpu",
         _ if is_of(files::REFUSED) => return way.engine != "cpu",
         _ => {}
     }

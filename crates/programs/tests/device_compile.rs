@@ -11,8 +11,8 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, fib, file_probe, heap_probe,
-    probe, standard, words,
+    REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, fib, file_probe, gather,
+    heap_probe, page_probe, probe, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -32,6 +32,7 @@ const ALL: &[(&str, CompileCase)] = cases![
     an_error_in_a_program_carries_the_compilers_log,
     programs_of_benchmarks_compile,
     programs_that_use_files_compile,
+    programs_that_use_pages_compile,
     the_kernels_of_comparisons_compile,
 ];
 
@@ -159,6 +160,14 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
     assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));
+}
+
+fn programs_that_use_pages_compile(nvrtc: &Nvrtc) {
+    let probe = Image::of(vec![&page_probe::PROGRAM]);
+    let mut found = frames(nvrtc, &probe, &[90]);
+    let gather = Image::of(vec![&gather::PROGRAM]);
+    found.extend(frames(nvrtc, &gather, &[90]));
+    assert_no_frames(&found);
 }
 
 fn the_raw_kernels_compile(nvrtc: &Nvrtc) {

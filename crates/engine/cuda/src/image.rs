@@ -26,6 +26,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "atomic.cuh"
     "engine.cu"
     "files/files.cuh"
+    "files/pages.cuh"
     "heap/class.cuh"
     "heap/find.cuh"
     "heap/guard.cuh"

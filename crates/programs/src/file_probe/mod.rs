@@ -41,7 +41,7 @@ dev_struct! {
 
 dev_struct! {
     /// Parameters of `file_probe`.
-    pub struct DevFileProbe: align 16, size 64 {
+    pub struct DevFileProbe: align 16, size 128 {
         /// The files.
         pub files: DevFiles,
         /// The script.

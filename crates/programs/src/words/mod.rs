@@ -20,7 +20,7 @@ pub use entry::WordCount;
 
 dev_struct! {
     /// Parameters of `words`.
-    pub struct DevWordCount: align 16, size 80 {
+    pub struct DevWordCount: align 16, size 144 {
         /// The files.
         pub files: DevFiles,
         /// The next piece of the file, and what went wrong: [`SHORTER`] plus the piece, or an error number.

@@ -1,6 +1,6 @@
 // Files of native tasks. The twins are crates/files/src/task.rs and crates/files/src/ring.rs, which have the promises.
 #pragma once
-#include "everwarp/lane/lane.cuh"
+#include "everwarp/files/pages.cuh"
 
 namespace ew {
 
@@ -85,19 +85,114 @@ struct Files {
     return post(FILE_LIST, dir, 0, path, len, then, to, room);
   }
 
-  // Makes a request. False if the ring is full: then nothing was asked.
+  __device__ __forceinline__ bool open_cached(u32 dir, const u8* path, u32 len, u32 flags, u64 room, Then then) {
+    return post(FILE_OPEN, dir, flags | FILE_CACHED, path, len, then, (void*)room);
+  }
+
+  // Acquires the page with the byte at `offset` of a cached file, for the running task or for the task that goes on. One lane of
+  // a warp or a block calls.
+  __device__ __forceinline__ Page acquire(u32 handle, u64 offset, Then then) {
+    const PageTable table{ring.files.pages};
+    u64 index;
+    u32 writable;
+    const u32 error = table.find(handle, offset, index, writable);
+    if (error != 0) return {PageState::failed, error, nullptr};
+    const PageWord page = table.word(index);
+    const u64 before = fetch_add(page.word, (u64)1, acquire_t{}, gpu);
+    if ((before & PAGE_HOLDERS) >= PAGE_HOLDERS_MOST) {
+      page.release();
+      return {PageState::full, 0, nullptr};
+    }
+    const bool missing = (before & PAGE_HERE) == 0;
+    if (!missing && (before & PAGE_USED) == 0) fetch_or(page.word, PAGE_USED, relaxed, gpu);
+    if (missing ||
+        ((before & PAGE_MARK) != 0 && (fetch_and(page.word, ~PAGE_MARK, relaxed, gpu) & PAGE_MARK) != 0)) {
+      // At a mark the host reads further pages. Without room for that request it finds out by the next miss. One call serves
+      // both, which spares code.
+      bool closed = false;
+      const bool taken = post(missing ? FILE_PAGE : FILE_PREFETCH, handle, offset, nullptr, 0, then, (void*)index, 0, missing,
+                              &closed);
+      if (missing) {
+        // A task that goes on with an error holds nothing.
+        if (!taken || closed) page.release();
+        return {taken ? PageState::later : PageState::full, 0, nullptr};
+      }
+    }
+    return {PageState::here, 0, table.bytes(PageWord::frame(before), offset)};
+  }
+  // Where the byte at `offset` is, whose page the task holds.
+  __device__ __forceinline__ u8* held(u32 handle, u64 offset) const {
+    const PageTable table{ring.files.pages};
+    u64 index;
+    u32 writable;
+    if (table.find(handle, offset, index, writable) != 0) return nullptr;
+    const u64 word = load(table.word(index).word, acquire_t{}, gpu);
+    return (word & PAGE_HERE) != 0 ? table.bytes(PageWord::frame(word), offset) : nullptr;
+  }
+  // Says that the task has written `len` bytes from `offset` on, in a page that it holds. False if the handle is not open for
+  // writing.
+  __device__ __forceinline__ bool wrote(u32 handle, u64 offset, u32 len) const {
+    const PageTable table{ring.files.pages};
+    u64 index;
+    u32 writable;
+    if (table.find(handle, offset, index, writable) != 0 || writable == 0) return false;
+    if (len == 0) return true;
+    const PageWord page = table.word(index);
+    const u64 word = load(page.word, acquire_t{}, gpu);
+    if ((word & PAGE_HERE) == 0) return false;
+    const u32 part_bits = table.pages.page_bits - 6;
+    const u64 last_byte = (1ull << table.pages.page_bits) - 1;
+    const u64 at = offset & last_byte;
+    const u64 first = at >> part_bits, last = min(at + len - 1, last_byte) >> part_bits;
+    page.wrote(table.pages.written + PageWord::frame(word), ~0ull >> (63 - (last - first)) << first);
+    return true;
+  }
+  // Releases the page with the byte at `offset`, which the task holds.
+  __device__ __forceinline__ void release(u32 handle, u64 offset) const {
+    const PageTable table{ring.files.pages};
+    u64 index;
+    u32 writable;
+    if (table.find(handle, offset, index, writable) == 0) table.word(index).release();
+  }
+  // Reads a value, whose offset is a multiple of its size.
+  template <typename T>
+  __device__ __forceinline__ Got<T> get(u32 handle, u64 offset, Then then) {
+    if (offset % sizeof(T) != 0) return {PageState::failed, ERRNO_INVAL, T{}};
+    const Page page = acquire(handle, offset, then);
+    if (page.state != PageState::here) return {page.state, page.error, T{}};
+    const T value = __ldcg((const T*)page.bytes);
+    release(handle, offset);
+    return {PageState::here, 0, value};
+  }
+  // Reads a value from a page that the task holds, and releases the page.
+  template <typename T>
+  __device__ __forceinline__ T take(u32 handle, u64 offset) const {
+    const T value = __ldcg((const T*)held(handle, offset));
+    release(handle, offset);
+    return value;
+  }
+  // Says that tasks will want `len` bytes from `offset` on. False if the request has found no room.
+  __device__ __forceinline__ bool prefetch(u32 handle, u64 offset, u64 len) {
+    return len == 0 || ahead(handle, offset, len);
+  }
+  __device__ __forceinline__ bool ahead(u32 handle, u64 offset, u64 len) {
+    return post(FILE_PREFETCH, handle, offset, nullptr, 0, {0, 0, 0}, nullptr, len, false);
+  }
+
+  // Makes a request. False if the ring is full: then nothing was asked. `waits`: a task goes on after it.
   __device__ __forceinline__ bool post(u32 op, u32 handle, u64 offset, const void* address, u32 len, Then then,
-                                       void* to = nullptr, u64 room = 0) {
+                                       void* to = nullptr, u64 room = 0, bool waits = true, bool* closed = nullptr) {
     DevFileControl* c = ring.files.control;
     u64 number = load(&c->reserved, relaxed, gpu);
     while (true) {
       if ((number & FILE_CLOSED) != 0) {
-        t.spawn(then.function, then.tag, Lane::pack(then.note, 0 - ERRNO_CANCELED));
+        if (waits) t.spawn(then.function, then.tag, Lane::pack(then.note, 0 - ERRNO_CANCELED));
+        if (closed != nullptr) *closed = true;
         return true;
       }
       // Acquire pairs with the release in `file_door`: the host has copied what was in the slot. What was reserved may be
       // the older of the two values, and then the exchange fails.
-      const u64 taken = load(&c->taken, acquire, gpu);
+      const u64 taken = load(&c->taken, ew::acquire, gpu);
       if (number >= taken + ring.files.slots) {
         add(&c->refused, 1, relaxed, gpu);
         return false;
@@ -106,7 +201,7 @@ struct Files {
       if (before == number) break;
       number = before;
     }
-    const u32 group = t.hold();
+    const u32 group = waits ? t.hold() : NONE;
     DevFileRequest* r = ring.slot(number);
     store(&r->op, op, relaxed, gpu);
     store(&r->handle, handle, relaxed, gpu);
@@ -120,7 +215,7 @@ struct Files {
     store(&r->room, room, relaxed, gpu);
     // The host copies the slot, and the bytes to be written, after a completion that comes after this.
     fence(acq_rel, sys);
-    store(&r->turn, number + 1, release, gpu);
+    store(&r->turn, number + 1, ew::release, gpu);
     const u64 bell = ring.take_bell();
     if (bell != 0) t.spawn_held((u32)bell - 1, door, FILE_DOOR_COUNT, 0);
     return true;
@@ -148,9 +243,19 @@ EW_FN void file_door(Lane& t, const DevFiles& files, u32 number) {
     case FILE_DOOR_DELIVER:
       for (u32 i = 0; i < t.hi(); i++) {
         const DevFileDone* done = files.done + (t.lo() + i) % files.done_slots;
+        const u64 page = load(&done->page, relaxed, gpu);
+        if (page != 0 && page <= files.pages.count) {
+          const PageWord word{files.pages.words + page - 1};
+          const u64 bits = load(&done->word, relaxed, gpu);
+          if (bits != 0) word.fill(bits);
+          else word.release();
+        }
         const u32 then = load(&done->then, relaxed, gpu);
         t.spawn_held(load(&done->group, relaxed, gpu), then >> 8, then & 0xff, load(&done->arg, relaxed, gpu));
       }
+      break;
+    case FILE_DOOR_ORDERS:
+      for (u32 i = 0; i < t.hi(); i++) PageTable{files.pages}.carry_out(t.lo() + i);
       break;
     case FILE_DOOR_CLOSE:
       fetch_or(&c->reserved, FILE_CLOSED, acq_rel, gpu);

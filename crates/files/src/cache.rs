@@ -1,0 +1,303 @@
+//! The page cache of an instance's files: the tables in the engine's memory, the decisions about them, and the files.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout};
+use everwarp_pages::{CachedFile, Pager, Shape};
+use everwarp_runtime::{Buffer, Engine, EngineKind};
+
+use crate::config::CacheConfig;
+use crate::errno::FileErrno;
+use crate::error::FilesError;
+use crate::grants::How;
+use crate::handles::Handles;
+use crate::open_file::OpenFile;
+use crate::request::After;
+use crate::table_words::words_of;
+
+/// The most orders that are on their way at a time.
+pub(crate) const ORDERS: usize = 1024;
+/// 64-bit words of an order.
+pub(crate) const ORDER: usize = size_of::<DevPageOrder>() / 8;
+const FILE: usize = size_of::<DevPageFile>() / 8;
+
+/// A task that waits for a page, and the number of the page's word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageWaiter {
+    pub(crate) after: After,
+    pub(crate) word: u64,
+}
+
+/// What a flush or the like is for.
+#[derive(Debug)]
+pub(crate) enum Ticket {
+    /// A handle of a file that is open already.
+    Opened { handle: u32, after: After },
+    /// A request of a handle.
+    Asked {
+        file: Arc<OpenFile>,
+        asked: Asked,
+        after: After,
+    },
+    /// A thread of the host waits for it.
+    Host(Sender<Result<(), FileErrno>>),
+}
+
+/// A request of a cached file's handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Sync,
+    Truncate(u64),
+    Close(u32),
+}
+
+/// A cached file.
+#[derive(Debug)]
+pub(crate) struct Cached {
+    pub(crate) reads: Arc<File>,
+    pub(crate) writes: Option<Arc<File>>,
+    /// Its handles, and whether each may write.
+    pub(crate) handles: Vec<(u32, bool)>,
+    /// The number of its first word.
+    pub(crate) first: u64,
+    /// How long the file was when that was known last.
+    pub(crate) disk: u64,
+    key: (u64, u64),
+    /// Truncates and closes: one at a time.
+    pub(crate) busy: bool,
+    pub(crate) queue: VecDeque<(Arc<OpenFile>, Asked, After)>,
+}
+
+/// The decisions, under one lock.
+#[derive(Debug)]
+pub(crate) struct Brain {
+    pub(crate) pager: Pager<PageWaiter, Ticket>,
+    pub(crate) files: HashMap<CachedFile, Cached>,
+    by_key: HashMap<(u64, u64), CachedFile>,
+}
+
+/// The cache.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    words: Buffer<u64>,
+    written: Buffer<u64>,
+    pub(crate) bytes: Arc<Buffer<u8>>,
+    files: Buffer<u64>,
+    pub(crate) orders: Buffer<u64>,
+    handles: u32,
+    pub(crate) page_bits: u32,
+    pub(crate) patience: Duration,
+    /// Whether the host reaches frames by their addresses.
+    pub(crate) reaches: bool,
+    brain: Mutex<Brain>,
+    /// Rings when there may be orders.
+    pub(crate) bell: Condvar,
+}
+
+impl Cache {
+    /// The cache of a configuration; `None` if it has none.
+    pub(crate) fn new(
+        engine: &Engine,
+        config: CacheConfig,
+        handles: u32,
+    ) -> Result<Option<Self>, FilesError> {
+        if config.bytes == 0 {
+            return Ok(None);
+        }
+        let size = |what, rule, value| Err(FilesError::Size { what, rule, value });
+        let page = u64::from(config.page);
+        if !page.is_power_of_two() || !(4096..=1 << 20).contains(&page) {
+            let rule = "a power of two from 4096 to 1048576";
+            return size("CacheConfig::page", rule, page);
+        }
+        let frames = config.bytes / page;
+        if !(1..=1 << 31).contains(&frames) {
+            let rule = "one page at least, and 2^31 at most";
+            return size("CacheConfig::bytes", rule, config.bytes);
+        }
+        let files = match config.files {
+            0 => config.bytes.saturating_mul(16),
+            files => files,
+        };
+        let words = files.div_ceil(page).max(frames);
+        if words > 1 << 40 {
+            let rule = "2^40 pages at most";
+            return size("CacheConfig::files", rule, files);
+        }
+        let page_bits = config.page.trailing_zeros();
+        let words = words + u64::from(handles.min(1024));
+        let shape = Shape {
+            frames: frames as u32,
+            page_bits,
+            words,
+            ahead: config.ahead / config.page,
+            shorter: FileErrno::STALE.0,
+        };
+        Ok(Some(Self {
+            words: engine.buffer(words as usize)?,
+            written: engine.buffer(frames as usize)?,
+            bytes: Arc::new(engine.buffer((frames * page) as usize)?),
+            files: engine.buffer(handles as usize * FILE)?,
+            orders: engine.buffer(ORDERS * ORDER)?,
+            handles,
+            page_bits,
+            patience: config.patience,
+            reaches: engine.kind() == EngineKind::Cpu,
+            brain: Mutex::new(Brain {
+                pager: Pager::new(shape),
+                files: HashMap::new(),
+                by_key: HashMap::new(),
+            }),
+            bell: Condvar::new(),
+        }))
+    }
+    /// The cache's part of the files' tables.
+    pub(crate) fn tables(&self) -> DevPages {
+        let ptr = |address| address;
+        DevPages {
+            words: self.words.ptr(),
+            written: self.written.ptr(),
+            bytes: self.bytes.ptr(),
+            files: DevPtr::new(ptr(self.files.ptr().address())),
+            orders: DevPtr::new(ptr(self.orders.ptr().address())),
+            count: self.words.len() as u64,
+            handles: self.handles,
+            page_bits: self.page_bits,
+            hole: 0,
+        }
+    }
+    pub(crate) fn brain(&self) -> MutexGuard<'_, Brain> {
+        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Waits until something has happened, or for some time.
+    pub(crate) fn sleep<'b>(
+        &self,
+        brain: MutexGuard<'b, Brain>,
+        time: Option<Duration>,
+    ) -> MutexGuard<'b, Brain> {
+        match time {
+            None => self
+                .bell
+                .wait(brain)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(time) => {
+                let woken = self.bell.wait_timeout(brain, time);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+    /// Wakes the thread that carries out orders.
+    pub(crate) fn ring(&self) {
+        drop(self.brain());
+        self.bell.notify_all();
+    }
+    /// Writes the entry of a handle into the engine's memory.
+    fn write_entry(&self, handle: u32, entry: &DevPageFile) -> Result<(), FileErrno> {
+        let place = (handle & 0xffff) as usize * FILE;
+        // The words with the handle come last.
+        let words: [u64; FILE] = words_of(entry.bytes());
+        let written = self.files.write_at(place + 1, &words[1..]);
+        let written = written.and_then(|()| self.files.write_at(place, &words[..1]));
+        written.map_err(|_| FileErrno::IO)
+    }
+    /// Writes the entries of a file's handles.
+    pub(crate) fn write_entries(&self, brain: &Brain, file: CachedFile) -> Result<(), FileErrno> {
+        let (Some(cached), Some((size, _))) = (brain.files.get(&file), brain.pager.facts(file))
+        else {
+            return Ok(());
+        };
+        cached.handles.iter().try_for_each(|&(handle, writable)| {
+            let entry = DevPageFile {
+                handle,
+                writable: writable.into(),
+                first: cached.first,
+                size,
+                hole: 0,
+            };
+            self.write_entry(handle, &entry)
+        })
+    }
+    /// Takes a file in, and gives it a handle. `None`: it was open, and its pages are to be refreshed before the handle is used.
+    pub(crate) fn open(
+        &self,
+        brain: &mut Brain,
+        file: File,
+        how: How,
+        room: u64,
+        handles: &Handles,
+    ) -> Result<(u32, Option<CachedFile>), FileErrno> {
+        let facts = file.metadata()?;
+        let key = (facts.dev(), facts.ino());
+        let own = Arc::new(file);
+        let known = brain.by_key.get(&key).copied();
+        let cached = match known {
+            Some(cached) => cached,
+            None => {
+                let added = brain.pager.add(facts.size(), room, how.write);
+                let (cached, first) = added.map_err(FileErrno)?;
+                brain.by_key.insert(key, cached);
+                let record = Cached {
+                    reads: own.clone(),
+                    writes: None,
+                    handles: Vec::new(),
+                    first,
+                    disk: facts.size(),
+                    key,
+                    busy: false,
+                    queue: VecDeque::new(),
+                };
+                brain.files.insert(cached, record);
+                cached
+            }
+        };
+        let twin = own.try_clone()?;
+        let record = brain.files.get_mut(&cached).ok_or(FileErrno::BADF)?;
+        if how.write {
+            record.writes.get_or_insert(own);
+            brain.pager.set_writable(cached);
+        }
+        if record.disk != facts.size() {
+            // The host has changed it.
+            record.disk = facts.size();
+            brain.pager.set_size(cached, facts.size());
+        }
+        let open = OpenFile::new(twin, how).cached_as(cached);
+        let Some(handle) = handles.insert(Arc::new(open)) else {
+            if known.is_none() {
+                self.forget(brain, cached);
+            }
+            return Err(FileErrno::MFILE);
+        };
+        record.handles.push((handle, how.write));
+        self.write_entries(brain, cached)?;
+        Ok((handle, known))
+    }
+    /// Forgets a file without handles and pages.
+    pub(crate) fn forget(&self, brain: &mut Brain, file: CachedFile) {
+        if let Some(record) = brain.files.remove(&file) {
+            brain.by_key.remove(&record.key);
+        }
+        brain.pager.remove(file);
+    }
+    /// Takes a handle off its file. Returns whether it was the last.
+    pub(crate) fn close(&self, brain: &mut Brain, file: CachedFile, handle: u32) -> bool {
+        // Tasks that look at a stale entry find no such handle.
+        let _ = self.write_entry(handle, &DevPageFile::ZERO);
+        let Some(record) = brain.files.get_mut(&file) else {
+            return false;
+        };
+        record.handles.retain(|(other, _)| *other != handle);
+        record.handles.is_empty()
+    }
+    /// The addresses of frames, where the host reaches them.
+    pub(crate) fn frame(&self, frame: u32) -> Option<*mut u8> {
+        let at = u64::from(frame) << self.page_bits;
+        let first = self.bytes.ptr().address() as *mut u8;
+        self.reaches.then(|| first.wrapping_add(at as usize))
+    }
+}

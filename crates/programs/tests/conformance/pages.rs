@@ -1,0 +1,349 @@
+//! The page cache of native tasks.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use everwarp::files::{CacheConfig, Faults, FileErrno, FileHandle, FilesConfig, Rights};
+use everwarp::{DevTask, Device, Engine, Select};
+use everwarp_programs::gather::{self, Features, Gather, Shape};
+use everwarp_programs::page_probe::{self, CLOSE, HOLD, LET_GO, SUM, SYNC, TRUNCATE, Walk, choice};
+use everwarp_testkit::cases;
+
+use crate::support::{Case, random};
+
+pub(crate) const ALL: &[Case] = cases![
+    pages_keep_every_addition,
+    pages_of_one_miss_are_read_once,
+    pages_that_are_all_held_are_an_error,
+    pages_of_a_file_that_shrinks,
+    pages_that_cannot_be_written_back,
+    pages_follow_the_host_at_open_and_sync,
+    pages_are_cut_with_their_file,
+    pages_of_a_closed_handle_are_gone,
+    gather_equals_the_reference,
+];
+
+const PAGE: u64 = 4096;
+
+fn start(select: Select) -> Engine {
+    let device = Device::open(select).expect("the device opens");
+    let builder = device.engine().program(&page_probe::PROGRAM);
+    let builder = builder.program(&gather::PROGRAM).size(2);
+    builder.start().expect("the engine starts")
+}
+
+fn config(frames: u64) -> FilesConfig {
+    FilesConfig {
+        cache: CacheConfig {
+            // A test may wait long for a processor; the case of pages that are all held sets less.
+            patience: Duration::from_secs(100),
+            ..CacheConfig::of(frames * PAGE)
+        },
+        ..FilesConfig::default()
+    }
+}
+
+fn open(path: &Path) -> File {
+    let file = File::options().read(true).write(true).open(path);
+    file.expect("the file is there")
+}
+
+/// A file of numbers, and its bytes.
+fn numbers(folder: &Path, pages: u64) -> (File, Vec<u64>) {
+    let mut seed = 99;
+    let numbers: Vec<u64> = (0..pages * PAGE / 8)
+        .map(|_| random(&mut seed) >> 34)
+        .collect();
+    let path = folder.join("numbers");
+    let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    std::fs::write(&path, bytes).expect("it is writable");
+    (open(&path), numbers)
+}
+
+fn numbers_of(folder: &Path) -> Vec<u64> {
+    let bytes = std::fs::read(folder.join("numbers")).expect("the file is there");
+    let number = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("eight bytes"));
+    bytes.chunks_exact(8).map(number).collect()
+}
+
+/// Runs tasks. Returns the sum of what they report, and that of the error numbers.
+fn run(engine: &Engine, tasks: &[DevTask]) -> (u64, u64) {
+    let mut pending = engine.submit_batch(tasks).expect("there is room");
+    let value = pending.wait().expect("they run").value;
+    (value & 0xffff_ffff, value >> 32)
+}
+
+fn one(walk: &Walk, function: u32, arg: u32) -> DevTask {
+    walk.instance.task(function).args(arg, 0).build()
+}
+
+fn errno(error: FileErrno, times: u64) -> u64 {
+    u64::from(error.0) * times
+}
+
+fn pages_keep_every_addition(select: Select) {
+    let engine = start(select);
+    for (frames, walkers, steps, seed) in [(16, 40, 250, 1), (3, 2, 300, 2), (64, 300, 60, 3)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let pages = 8 * frames;
+        let (file, mut expected) = numbers(folder.path(), pages);
+        let count = expected.len() as u64;
+        let walk = Walk::new(&engine, config(frames), file, pages * PAGE, walkers, seed);
+        let walk = walk.expect("there is memory");
+        for _ in 0..2 {
+            let tasks = walk.tasks(steps).expect("there is room");
+            let added = run(&engine, &tasks);
+            assert_eq!(added, (u64::from(walkers) * steps, 0));
+            for walker in 0..walkers {
+                for left in 1..=steps {
+                    expected[choice(seed, walker, left, count) as usize] += 1;
+                }
+            }
+            let synced = run(&engine, &[walk.ask(SYNC, walk.handle, 0)]);
+            assert_eq!(synced, (1, 0));
+            assert!(numbers_of(folder.path()) == expected, "{frames} frames");
+        }
+        let stats = walk.files.page_stats().expect("there is a cache");
+        assert!(
+            stats.evicted > 0 && stats.written > 0 && stats.failed == 0,
+            "{stats:?}"
+        );
+        // What is not synced is written at the end.
+        let tasks = walk.tasks(1).expect("there is room");
+        assert_eq!(run(&engine, &tasks), (walkers.into(), 0));
+        walk.files.close();
+        for walker in 0..walkers {
+            expected[choice(seed, walker, 1, count) as usize] += 1;
+        }
+        assert!(numbers_of(folder.path()) == expected, "{frames} frames");
+    }
+}
+
+fn pages_of_one_miss_are_read_once(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, expected) = numbers(folder.path(), 8);
+    let walk = Walk::new(&engine, config(4), file, 8 * PAGE, 1, 0).expect("there is memory");
+    let tasks: Vec<_> = (0..400)
+        .map(|number| one(&walk, SUM, 1000 + number % 20))
+        .collect();
+    let sum: u64 = (0..400).map(|number| expected[1000 + number % 20]).sum();
+    let mut pending = engine.submit_batch(&tasks).expect("there is room");
+    assert_eq!(pending.wait().expect("they run").value, sum);
+    assert_eq!(walk.files.page_stats().expect("there is a cache").read, 1);
+}
+
+fn pages_that_are_all_held_are_an_error(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, _) = numbers(folder.path(), 8);
+    let mut config = config(4);
+    config.cache.patience = Duration::from_millis(200);
+    let walk = Walk::new(&engine, config, file, 8 * PAGE, 1, 0).expect("there is memory");
+    let hold = |pages: std::ops::Range<u32>| -> Vec<DevTask> {
+        pages.map(|page| one(&walk, HOLD, page)).collect()
+    };
+    let let_go = |pages: std::ops::Range<u32>| -> Vec<DevTask> {
+        pages.map(|page| one(&walk, LET_GO, page)).collect()
+    };
+    assert_eq!(run(&engine, &hold(0..4)), (4, 0));
+    assert_eq!(run(&engine, &hold(4..6)), (0, errno(FileErrno::NOBUFS, 2)));
+    // A page that is held has room for more holders.
+    assert_eq!(run(&engine, &hold(3..4)), (1, 0));
+    assert_eq!(run(&engine, &let_go(0..4)), (0, 0));
+    assert_eq!(run(&engine, &hold(4..7)), (3, 0), "page 3 is still held");
+    assert_eq!(run(&engine, &let_go(3..7)), (0, 0));
+    assert_eq!(run(&engine, &hold(0..4)), (4, 0));
+}
+
+fn pages_of_a_file_that_shrinks(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, numbers) = numbers(folder.path(), 8);
+    let own = file.try_clone().expect("it is open");
+    let walk = Walk::new(&engine, config(8), file, 8 * PAGE, 1, 0).expect("there is memory");
+    assert_eq!(
+        run(&engine, &[one(&walk, SUM, 6 * 512)]).0,
+        numbers[6 * 512]
+    );
+    own.set_len(3 * PAGE + 8).expect("it is writable");
+    // A page in the cache is what it was. Others are gone.
+    assert_eq!(
+        run(&engine, &[one(&walk, SUM, 6 * 512)]).0,
+        numbers[6 * 512]
+    );
+    for page in [3, 7] {
+        let held = run(&engine, &[one(&walk, HOLD, page)]);
+        assert_eq!(held, (0, errno(FileErrno::STALE, 1)), "page {page}");
+    }
+    assert_eq!(run(&engine, &[one(&walk, SUM, 512)]).0, numbers[512]);
+    // Writing back would make the file long again.
+    let tasks = walk.tasks(20).expect("there is room");
+    let (added, _) = run(&engine, &tasks);
+    let synced = run(&engine, &[walk.ask(SYNC, walk.handle, 0)]);
+    if added > 0 {
+        assert_eq!(synced, (0, errno(FileErrno::STALE, 1)));
+    }
+    assert_eq!(own.metadata().expect("it is open").len(), 3 * PAGE + 8);
+}
+
+fn pages_that_cannot_be_written_back(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, before) = numbers(folder.path(), 8);
+    let twin = file.try_clone().expect("it is open");
+    let config = FilesConfig {
+        faults: Some(Faults {
+            seed: 1,
+            full: 1000,
+            ..Faults::default()
+        }),
+        ..config(8)
+    };
+    let walk = Walk::new(&engine, config, file, 8 * PAGE, 4, 9).expect("there is memory");
+    let other = walk.files.give_cached(twin, Rights::ReadWrite, 0);
+    let other = other.expect("there is a handle");
+    let tasks = walk.tasks(5).expect("there is room");
+    assert_eq!(run(&engine, &tasks), (20, 0));
+    let full = (0, errno(FileErrno::NOSPC, 1));
+    for handle in [walk.handle, other, walk.handle] {
+        assert_eq!(run(&engine, &[walk.ask(SYNC, handle, 0)]), full);
+    }
+    // Each close tells of it, and the last one gives the pages up.
+    for handle in [walk.handle, other] {
+        assert_eq!(run(&engine, &[walk.ask(CLOSE, handle, 0)]), full);
+    }
+    assert_eq!(numbers_of(folder.path()), before);
+    assert!(walk.files.page_stats().expect("there is a cache").failed > 0);
+}
+
+fn pages_follow_the_host_at_open_and_sync(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, mut numbers) = numbers(folder.path(), 8);
+    let own = open(&folder.path().join("numbers"));
+    let walk = Walk::new(&engine, config(8), file, 8 * PAGE, 1, 4).expect("there is memory");
+    let number = 5 * 512 + 3;
+    let sum = || run(&engine, &[one(&walk, SUM, number)]).0;
+    assert_eq!(sum(), numbers[number as usize]);
+    own.write_all_at(&7_u64.to_le_bytes(), u64::from(number) * 8)
+        .expect("it is writable");
+    assert_eq!(sum(), numbers[number as usize], "until it is opened again");
+    let again = open(&folder.path().join("numbers"));
+    let again = walk.files.give_cached(again, Rights::Read, 0);
+    let again = again.expect("there is a handle");
+    numbers[number as usize] = 7;
+    assert_eq!(sum(), 7);
+    // What tasks and the host write next to each other in a page stays.
+    let changed = choice(4, 0, 1, numbers.len() as u64) as usize;
+    let tasks = walk.tasks(1).expect("there is room");
+    assert_eq!(run(&engine, &tasks), (1, 0));
+    numbers[changed] += 1;
+    let neighbour = changed ^ 8;
+    own.write_all_at(&9_u64.to_le_bytes(), neighbour as u64 * 8)
+        .expect("it is writable");
+    numbers[neighbour] = 9;
+    assert_eq!(run(&engine, &[walk.ask(SYNC, again, 0)]), (1, 0));
+    assert!(numbers_of(folder.path()) == numbers);
+}
+
+fn pages_are_cut_with_their_file(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, numbers) = numbers(folder.path(), 8);
+    let walk = Walk::new(&engine, config(8), file, 8 * PAGE, 4, 0).expect("there is memory");
+    assert_eq!(run(&engine, &[one(&walk, HOLD, 5)]), (1, 0));
+    let truncate = |size| run(&engine, &[walk.ask(TRUNCATE, walk.handle, size)]);
+    let len = || {
+        folder
+            .path()
+            .join("numbers")
+            .metadata()
+            .expect("it is there")
+            .len()
+    };
+    assert_eq!(truncate(5 * 4096 + 16), (0, errno(FileErrno::BUSY, 1)));
+    assert_eq!(len(), 8 * PAGE);
+    assert_eq!(run(&engine, &[one(&walk, LET_GO, 5)]), (0, 0));
+    assert_eq!(
+        run(&engine, &[one(&walk, SUM, 5 * 512 + 1)]).0,
+        numbers[5 * 512 + 1]
+    );
+    assert_eq!(truncate(5 * 4096 + 8), (1, 0));
+    assert_eq!(len(), 5 * PAGE + 8);
+    assert_eq!(
+        run(&engine, &[one(&walk, SUM, 5 * 512)]).0,
+        numbers[5 * 512]
+    );
+    let beyond = run(&engine, &[one(&walk, SUM, 5 * 512 + 1)]);
+    assert_eq!(beyond, (0, errno(FileErrno::INVAL, 1)));
+    // It may grow as far as it was large.
+    assert_eq!(truncate(8 * 4096), (1, 0));
+    assert_eq!(truncate(9 * 4096), (0, errno(FileErrno::FBIG, 1)));
+    assert_eq!(
+        run(&engine, &[one(&walk, SUM, 5 * 512 + 1)]),
+        (0, 0),
+        "zeros"
+    );
+}
+
+fn pages_of_a_closed_handle_are_gone(select: Select) {
+    let engine = start(select);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, _) = numbers(folder.path(), 8);
+    let walk = Walk::new(&engine, config(4), file, 8 * PAGE, 4, 0).expect("there is memory");
+    assert_eq!(run(&engine, &[one(&walk, HOLD, 1)]), (1, 0));
+    let close = || run(&engine, &[walk.ask(CLOSE, walk.handle, 0)]);
+    assert_eq!(close(), (0, errno(FileErrno::BUSY, 1)));
+    assert_eq!(run(&engine, &[one(&walk, LET_GO, 1)]), (0, 0));
+    assert_eq!(close(), (1, 0));
+    assert_eq!(close(), (0, errno(FileErrno::BADF, 1)));
+    let stale = run(&engine, &[one(&walk, SUM, 0)]);
+    assert_eq!(stale, (0, errno(FileErrno::BADF, 1)));
+    for forged in [1, walk.handle.0 ^ 1, u32::MAX] {
+        let sync = walk.ask(SYNC, FileHandle(forged), 0);
+        assert_eq!(run(&engine, &[sync]), (0, errno(FileErrno::BADF, 1)));
+    }
+    // Its words are used again.
+    for _ in 0..40 {
+        let file = open(&folder.path().join("numbers"));
+        let handle = walk.files.give_cached(file, Rights::Read, 0);
+        let handle = handle.expect("there is room in the table");
+        assert_eq!(run(&engine, &[walk.ask(CLOSE, handle, 0)]), (1, 0));
+    }
+    assert_eq!(walk.files.stats().expect("there are counters").open, 0);
+}
+
+fn gather_equals_the_reference(select: Select) {
+    let engine = start(select);
+    let spec = "rmat:10:8".parse().expect("a generated graph");
+    let graph = everwarp_graph::generate(&spec).expect("it is small");
+    for (row, fanouts, cache) in [
+        (1024, vec![5, 3], 32 * PAGE),
+        (64, vec![4], 8 * PAGE),
+        (4096, vec![3, 2], 64 * PAGE),
+    ] {
+        let shape = Shape {
+            row,
+            seeds: 50,
+            fanouts,
+            slots: 3,
+        };
+        let features = Features::generate(&graph, row, 7).expect("there is room on the disk");
+        let gather = Gather::new(&engine, &graph, &features, &shape, cache);
+        let gather = gather.expect("there is memory");
+        let mut count = 0;
+        for batch in gather.batches(&engine, 8) {
+            let batch = batch.expect("it can be read");
+            assert_eq!(batch.number, count);
+            let nodes = gather::reference(&graph, &shape, batch.number);
+            assert!(batch.nodes == nodes, "batch {count}");
+            let expected: Vec<u8> = nodes.iter().flat_map(|&node| features.row(node)).collect();
+            assert!(batch.rows == expected, "batch {count}");
+            count += 1;
+        }
+        assert_eq!(count, 8);
+    }
+}
