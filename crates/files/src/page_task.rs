@@ -37,7 +37,7 @@ pub enum Got<T> {
     Failed(FileErrno),
 }
 
-/// Cached files are reached through their pages. A page that a task holds stays in the engine's memory; whoever holds one
+/// Cached files are reached through their pages. A page that a task holds stays in the engine's memory; the holder
 /// releases it, or hands it to a task that does. Holding many pages while waiting for another is what fills a cache: then the
 /// wait ends with [`FileErrno::NOBUFS`].
 impl FileTask<'_> {

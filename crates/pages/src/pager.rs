@@ -599,7 +599,7 @@ impl<W, T> Pager<W, T> {
         }
         self.clear(file, ticket, Aim::Cut { from, discard });
     }
-    /// Ends what [`cut`](Self::cut) has begun.
+    /// Ends what [`cut`](Self::cut) has started.
     pub fn unblock(&mut self, file: CachedFile) {
         let Some(f) = self.file_mut(file) else {
             return;

@@ -15,12 +15,12 @@
 //!    bytes, if the page is in a frame.
 //! 2. A page leaves its frame only by an exchange of its whole word while it has no holders, with acquire: then no task uses
 //!    the bytes, and none will before the page has another frame.
-//! 3. A task that finds the page in no frame stays among the holders. Whoever fills the page lets it go on, so nothing comes
+//! 3. A task that finds the page in no frame stays among the holders. The task that fills the page lets it go on, so nothing comes
 //!    between: the page cannot leave before that task has used it.
 //! 4. A page that is filled gets its frame with release, after its bytes.
-//! 5. A task that has written notes the parts first, and then that the page is dirty. Whoever writes back clears the dirty bit
+//! 5. A task that has written notes the parts first, and then that the page is dirty. A write-back clears the dirty bit
 //!    first, and then takes the parts. So a part that is noted is taken, or the page is dirty.
-//! 6. Whoever writes back is among the holders until the bytes are in the file, or the page is dirty again.
+//! 6. A write-back is among the holders until the bytes are in the file, or the page is dirty again.
 
 use everwarp_contract::pages::{
     PAGE_DIRTY_BIT, PAGE_FRAME_SHIFT, PAGE_HERE_BIT, PAGE_HOLDERS_BITS, PAGE_HOLDERS_MOST,
@@ -211,7 +211,7 @@ impl Word<'_> {
         }
         parts
     }
-    /// Ends what [`take`](Self::take) has begun. `failed` are the parts that are not in the file.
+    /// Ends what [`take`](Self::take) has started. `failed` are the parts that are not in the file.
     pub fn written(self, written: &AtomicU64, failed: u64) {
         if failed != 0 {
             self.wrote(written, failed);

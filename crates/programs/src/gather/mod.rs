@@ -320,7 +320,7 @@ impl Gather {
             gather: self,
             engine,
             count,
-            begun: 0,
+            next: 0,
             rows: true,
             pending: VecDeque::new(),
         }
@@ -368,7 +368,7 @@ pub struct Batches<'g> {
     gather: &'g Gather,
     engine: &'g Engine,
     count: u32,
-    begun: u32,
+    next: u32,
     rows: bool,
     pending: VecDeque<(u32, Pending)>,
 }
@@ -383,10 +383,10 @@ impl Batches<'_> {
         }
     }
     fn advance(&mut self) -> Result<Option<Batch>, RunError> {
-        while self.begun < self.count && self.pending.len() < self.gather.shape.slots as usize {
-            let pending = self.gather.begin(self.engine, self.begun)?;
-            self.pending.push_back((self.begun, pending));
-            self.begun += 1;
+        while self.next < self.count && self.pending.len() < self.gather.shape.slots as usize {
+            let pending = self.gather.begin(self.engine, self.next)?;
+            self.pending.push_back((self.next, pending));
+            self.next += 1;
         }
         match self.pending.pop_front() {
             None => Ok(None),
@@ -404,7 +404,7 @@ impl Iterator for Batches<'_> {
         let next = self.advance();
         if next.is_err() {
             // Nothing comes after an error.
-            self.begun = self.count;
+            self.next = self.count;
         }
         next.transpose()
     }
