@@ -2,7 +2,7 @@
 //!
 //! A task asks with [`FileTask`] and names the task that goes on; [`FileEnd`] is that task's argument. The host grants
 //! directories and gives open files with [`Files`]. The chapter "Files from a native task" in the book has the promises.
-//! The CPU engine has files so far; other engines refuse them with [`FilesError::NotOnEngine`].
+//! The CPU engine and CUDA have files; wgpu refuses them with [`FilesError::NotOnEngine`].
 //!
 //! ```
 //! use std::sync::Arc;

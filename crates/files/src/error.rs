@@ -12,7 +12,9 @@ use crate::errno::FileErrno;
 #[non_exhaustive]
 pub enum FilesError {
     /// The engine has no files for tasks.
-    #[error("files of native tasks do not run on the {engine} engine yet: use --engine cpu")]
+    #[error(
+        "files of native tasks do not run on the {engine} engine yet: use --engine cpu or cuda"
+    )]
     NotOnEngine {
         /// The engine.
         engine: EngineKind,

@@ -50,9 +50,9 @@ impl Files {
     /// Files for one instance of a program on this engine.
     ///
     /// # Errors
-    /// [`FilesError::NotOnEngine`]: only the CPU engine has them so far. A size cannot work, or memory is short.
+    /// [`FilesError::NotOnEngine`]: the wgpu engine does not have them. A size cannot work, or memory is short.
     pub fn new(engine: &Engine, config: FilesConfig) -> Result<Self, FilesError> {
-        if engine.kind() != EngineKind::Cpu {
+        if engine.kind() == EngineKind::Wgpu {
             return Err(FilesError::NotOnEngine {
                 engine: engine.kind(),
             });

@@ -760,15 +760,15 @@ impl<W, T> Pager<W, T> {
                 clearing.stage = Stage::Writing;
             }
         }
-        if clearing.stage == Stage::Writing && self.is_quiet(clearing.file) {
-            if let Aim::Cut { from, .. } = clearing.aim {
-                clearing.stage = Stage::Dropping;
-                clearing.left = self.frames_from(clearing.file, from);
-                let waits = |(file, page, _): &(CachedFile, u64, u64)| {
-                    *file == clearing.file && *page >= from
-                };
-                clearing.refused = self.waiting.iter().any(waits);
-            }
+        if clearing.stage == Stage::Writing
+            && let Aim::Cut { from, .. } = clearing.aim
+            && self.is_quiet(clearing.file)
+        {
+            clearing.stage = Stage::Dropping;
+            clearing.left = self.frames_from(clearing.file, from);
+            let waits =
+                |(file, page, _): &(CachedFile, u64, u64)| *file == clearing.file && *page >= from;
+            clearing.refused = self.waiting.iter().any(waits);
         }
         if clearing.stage == Stage::Dropping {
             let first = self.file(clearing.file).map_or(0, |f| f.first);

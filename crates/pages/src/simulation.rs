@@ -211,9 +211,9 @@ impl World {
         let part = PAGE / 64;
         let first = write.page as usize * PAGE;
         let bytes = &self.frames[write.frame as usize];
-        for at in 0..(write.bytes as usize) {
+        for (at, &byte) in bytes[..write.bytes as usize].iter().enumerate() {
             if write.parts >> (at / part) & 1 == 1 {
-                self.disk[first + at] = bytes[at];
+                self.disk[first + at] = byte;
             }
         }
         self.pager.write_done(write, Ok(()));

@@ -70,8 +70,6 @@ pub trait NativeProgram: Sync {
     const BENCHMARK: bool = false;
     /// Whether it runs on wgpu, too. Programs that use files do not.
     const ON_WGPU: bool = true;
-    /// Whether it runs on CUDA, too. Programs that use files do not yet.
-    const ON_CUDA: bool = true;
 
     /// The program itself.
     fn program(&self) -> &'static Program;
@@ -234,8 +232,7 @@ impl<P: NativeProgram<Input: 'static, Output: 'static> + 'static> Registered for
     }
     fn runs_on(&self, kind: EngineKind) -> bool {
         match kind {
-            EngineKind::Cpu => true,
-            EngineKind::Cuda => P::ON_CUDA,
+            EngineKind::Cpu | EngineKind::Cuda => true,
             EngineKind::Wgpu => P::ON_WGPU,
         }
     }

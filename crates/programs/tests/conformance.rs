@@ -149,8 +149,8 @@ fn concerns(way: &Way, case: &str) -> bool {
         "wgpu_validated" => return VALIDATED.contains(&case),
         "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
         _ if is_of(losses::ALL) => return false,
-        _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine == "cpu",
-        _ if is_of(files::REFUSED) => return way.engine != "cpu",
+        _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine != "wgpu",
+        _ if is_of(files::REFUSED) => return way.engine == "wgpu",
         _ => {}
     }
     match way.engine {

@@ -63,7 +63,6 @@ impl NativeProgram for GatherRows {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--generate", "rmat:10"), ("--batches", "8")];
     const ON_WGPU: bool = false;
-    const ON_CUDA: bool = false;
 
     fn program(&self) -> &'static Program {
         &PROGRAM

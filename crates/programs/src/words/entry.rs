@@ -87,7 +87,6 @@ impl NativeProgram for WordCount {
     const EXAMPLE: &'static [(&'static str, &'static str)] =
         &[("--generate", "8"), ("--buffers", "4"), ("--piece", "64")];
     const ON_WGPU: bool = false;
-    const ON_CUDA: bool = false;
 
     fn program(&self) -> &'static Program {
         &PROGRAM
