@@ -7,8 +7,7 @@ mod twin;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use everwarp::files::{
@@ -204,11 +203,13 @@ impl Features {
         drop(out);
         Ok(Self { file, size, row })
     }
-    /// The row of a vertex, read plainly; zeros where the file cannot be read.
+    /// The row of a vertex, read plainly, by one thread at a time; zeros where the file cannot be read.
     pub fn row(&self, node: u32) -> Vec<u8> {
         let mut row = vec![0; self.row as usize];
         let at = u64::from(node) * u64::from(self.row);
-        match self.file.read_exact_at(&mut row, at) {
+        let mut file = &self.file;
+        let there = file.seek(SeekFrom::Start(at));
+        match there.and_then(|_| file.read_exact(&mut row)) {
             Ok(()) => row,
             Err(_) => vec![0; self.row as usize],
         }
