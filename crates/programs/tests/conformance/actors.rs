@@ -569,7 +569,7 @@ fn what_actors_on_wgpu_do_not_have_is_named(select: Select) {
     let actor = system.launch(NARROW).expect("there is room");
     assert!(matches!(
         system.lookup("one"),
-        Err(ActorError::CpuOnly { .. })
+        Err(ActorError::NotOnEngine { .. })
     ));
     // Nothing has happened to it.
     system.tell(actor, ADD, &[2]).expect("it lives");
