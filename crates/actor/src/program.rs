@@ -336,7 +336,11 @@ impl Kind {
             atomic,
             ..
         } = self;
-        let (needs, words, most) = (self.needs(false), self.state_room() / 4, self.restarts.most);
+        let (needs, words, most) = (
+            self.needs(false),
+            self.state_room(false) / 4,
+            self.restarts.most,
+        );
         let (within, keep) = (self.restarts.milliseconds(), self.keep());
         writeln!(
             out,
