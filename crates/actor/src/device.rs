@@ -85,6 +85,7 @@ pub(crate) fn failures(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everwarp_contract::DevType;
 
     #[test]
     fn last_failures_are_read_and_unfinished_ones_are_left_out() {
