@@ -396,10 +396,17 @@ impl ActorSystem {
     }
     /// Waits until a control word satisfies a condition, which takes as long as a task that is submitted.
     fn await_word(&self, field: usize, holds: impl Fn(u64) -> bool) -> Result<(), ActorError> {
+        const LOOKS: Duration = Duration::from_millis(10);
         let begin = Instant::now();
+        let mut looks = begin + LOOKS;
         while !holds(self.word(field)?) {
-            self.engine.stats()?;
-            if begin.elapsed() > self.config.patience {
+            let now = Instant::now();
+            if now >= looks {
+                // The engine may have failed meanwhile. Its counters take longer to copy than a task takes.
+                self.engine.stats()?;
+                looks = now + LOOKS;
+            }
+            if now - begin > self.config.patience {
                 return Err(Error::Timeout {
                     after: self.config.patience,
                 }
@@ -650,7 +657,9 @@ impl ActorSystem {
             let rest = order.get(first..).filter(|rest| !rest.is_empty())?;
             let last = rest.get(least - 1).or(rest.last())?.0;
             let more = rest.get(least..).unwrap_or(&[]);
-            let count = least.min(rest.len()) + more.partition_point(|(to, _)| *to == last);
+            // Mostly few: halving the rest would touch memory all over it.
+            let count =
+                least.min(rest.len()) + more.iter().take_while(|(to, _)| *to == last).count();
             let range = (first as u32, count as u32);
             first += count;
             Some(range)
