@@ -171,7 +171,7 @@ mod tests {
         );
         assert_eq!(
             applies(error(&["fib", "--graph=x"])),
-            pair("--graph", "bfs and pagerank")
+            pair("--graph", "bfs, pagerank and gather")
         );
         assert_eq!(
             applies(error(&["fib", "--tag"])),
