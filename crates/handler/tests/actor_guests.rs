@@ -41,6 +41,7 @@ fn modules_are_built_from_the_sources_that_are_there() {
         "everwarp_actor.h",
         "actor/src/lib.rs",
         "account/src/lib.rs",
+        "member/src/lib.rs",
         "metronome.c",
         "metronome/src/lib.rs",
     ] {

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use everwarp::Engine;
-use everwarp::actor::{ActorConfig, ActorId, ActorSystem, Column};
+use everwarp::actor::{
+    ActorConfig, ActorError, ActorId, ActorModule, ActorSystem, Column, program_of,
+};
 use everwarp::cuda::raw::Raw;
 use everwarp_programs::asks::Questions;
 use everwarp_programs::big::{Crowd, reference as big_reference};
@@ -26,7 +28,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             times to actors chosen at random. `skynet` launches a tree of actors and adds its leaves. In `asks` the actors \
             of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. `host_tells` is messages of the \
             host to 10,000 actors, until all are handled, and `host_launches` actors that the host launches. `ring_wide` and \
-            `asks_many` are the same with 50,000 actors and 250,000 pairs. The rows `raw` are what the GPU needs at least, \
+            `asks_many` are the same with 50,000 actors and 250,000 pairs. The actors of `ring_module` are those of `ring_wide`, \
+            as a WebAssembly module that Rust has built. The rows `raw` are what the GPU needs at least, \
             without an engine. \
             `ring_kernel_stream` and `ring_kernel_relay` are ring kernels, whose messages take 10 us of work each. The \
             folder `bench/actors` measures the same rows of kameo, ractor and actix.",
@@ -34,6 +37,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("ring", On::Both, |cx| ring(cx, MEMBERS, 1)),
         Part::many("ring_full", On::Both, |cx| ring(cx, MEMBERS, MEMBERS)),
         Part::many("ring_wide", On::Both, |cx| ring(cx, WIDE, WIDE)),
+        Part::many("ring_module", On::CpuAndCuda, ring_of_modules),
         Part::many("counting", On::Both, count),
         Part::many("big", On::Both, crowd),
         Part::many("skynet", On::Both, tree),
@@ -95,26 +99,43 @@ fn label<'l>(what: &'l str, unit: &'l str) -> Label<'l> {
 fn ring(cx: &Context<'_>, members: u32, tokens: u32) -> Result<(), CliError> {
     let engine = cx.device.engine().program(ring::RING.program()).start()?;
     let what = "actors that pass tokens around a ring";
+    let start = || Ring::new(&engine, members, tokens);
+    around(cx, what, start, members, tokens)
+}
+
+/// The source of the module is `guests/actors/member`.
+fn ring_of_modules(cx: &Context<'_>) -> Result<(), CliError> {
+    let module = &include_bytes!("../../../../guests/actors/built/member.wasm")[..];
+    let member = ActorModule::new("member", module).expect("it is a kind");
+    let program = program_of("ring_module", &[member]).expect("its messages agree");
+    let engine = cx.device.engine().program(program.program()).start()?;
+    let what = "actors of a module that pass tokens around a ring";
+    let start = || Ring::of(&engine, &program, WIDE, WIDE);
+    around(cx, what, start, WIDE, WIDE)
+}
+
+fn around(
+    cx: &Context<'_>,
+    what: &str,
+    start: impl Fn() -> Result<Ring, ActorError>,
+    members: u32,
+    tokens: u32,
+) -> Result<(), CliError> {
     // The hops of all tokens together.
-    sweep(
-        cx,
-        label(what, "hop"),
-        &[100_000, 1_000_000, 10_000_000, 100_000_000],
-        |n| {
-            let ring = Ring::new(&engine, members, tokens)?;
-            let hops = n as u32 / tokens;
-            let ring = std::rc::Rc::new(ring);
-            let checked = ring.clone();
-            Ok(Measured {
-                run: move || Ok(ring.run(tokens, hops)?),
-                check: move |rounds| {
-                    let each = ring_reference(members, tokens, hops);
-                    let ended = checked.ended()?;
-                    Ok(ended.iter().zip(each).all(|(got, n)| *got == n * rounds))
-                },
-            })
-        },
-    )
+    let sizes = [100_000, 1_000_000, 10_000_000, 100_000_000];
+    sweep(cx, label(what, "hop"), &sizes, |n| {
+        let ring = std::rc::Rc::new(start()?);
+        let hops = n as u32 / tokens;
+        let checked = ring.clone();
+        Ok(Measured {
+            run: move || Ok(ring.run(tokens, hops)?),
+            check: move |rounds| {
+                let each = ring_reference(members, tokens, hops);
+                let ended = checked.ended()?;
+                Ok(ended.iter().zip(each).all(|(got, n)| *got == n * rounds))
+            },
+        })
+    })
 }
 
 fn count(cx: &Context<'_>) -> Result<(), CliError> {

@@ -31,6 +31,8 @@ pub(crate) struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Both,
+    /// Both engines that are no adapter.
+    CpuAndCuda,
     Cpu,
     Cuda,
     #[cfg(feature = "wgpu")]
@@ -63,6 +65,7 @@ impl Part {
     pub(crate) fn runs_on(&self, kind: EngineKind) -> bool {
         match self.on {
             On::Both => true,
+            On::CpuAndCuda => matches!(kind, EngineKind::Cpu | EngineKind::Cuda),
             On::Cpu => kind == EngineKind::Cpu,
             On::Cuda => kind == EngineKind::Cuda,
             #[cfg(feature = "wgpu")]

@@ -4,7 +4,7 @@ mod entry;
 #[path = "ring.rs"]
 mod twin;
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Tell, actors};
+use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, Tell, actors};
 use everwarp::{Engine, dev_struct};
 
 use twin::member;
@@ -39,6 +39,7 @@ const TOKEN: u8 = 2;
 pub struct Ring {
     system: ActorSystem,
     members: Vec<ActorId>,
+    token: u8,
 }
 
 impl Ring {
@@ -47,20 +48,53 @@ impl Ring {
     /// # Errors
     /// Those of [`ActorSystem::start`].
     pub fn new(engine: &Engine, n: u32, tokens: u32) -> Result<Self, ActorError> {
+        Self::start(engine, &RING, [LINK, TOKEN], n, tokens)
+    }
+    /// The same with a program whose first kind handles the messages `link` and `token`, and has the state of [`MEMBER`]: the
+    /// module `guests/actors/member`.
+    ///
+    /// # Errors
+    /// Those of [`ActorSystem::start`].
+    ///
+    /// # Panics
+    /// The program does not have these messages.
+    pub fn of(
+        engine: &Engine,
+        program: &ActorProgram,
+        n: u32,
+        tokens: u32,
+    ) -> Result<Self, ActorError> {
+        let tags = ["link", "token"].map(|name| {
+            let message = program.message(name);
+            message.unwrap_or_else(|| panic!("no message `{name}`")).tag
+        });
+        Self::start(engine, program, tags, n, tokens)
+    }
+    fn start(
+        engine: &Engine,
+        program: &ActorProgram,
+        [link, token]: [u8; 2],
+        n: u32,
+        tokens: u32,
+    ) -> Result<Self, ActorError> {
         let config = ActorConfig {
             actors: n,
             messages: 2 * tokens.max(n) + 1024,
             ..ActorConfig::default()
         };
-        let system = ActorSystem::start(engine, &RING, config)?;
+        let system = ActorSystem::start(engine, program, config)?;
         let members = system.launch_all(MEMBER, n as usize)?;
         let next = members.iter().cycle().skip(1);
         let links: Vec<_> = (members.iter().zip(next))
-            .map(|(&member, next)| Tell::new(member, LINK, &[next.bits()]))
+            .map(|(&member, next)| Tell::new(member, link, &[next.bits()]))
             .collect();
         system.tell_all(&links)?;
         system.settle()?;
-        Ok(Self { system, members })
+        Ok(Self {
+            system,
+            members,
+            token,
+        })
     }
     /// Sends tokens, evenly spread, and waits until each was passed on `hops` times.
     ///
@@ -70,7 +104,7 @@ impl Ring {
         let n = self.members.len() as u64;
         let at = |token: u32| self.members[(u64::from(token) * n / u64::from(tokens)) as usize];
         let tells: Vec<_> = (0..tokens)
-            .map(|token| Tell::new(at(token), TOKEN, &[hops.into()]))
+            .map(|token| Tell::new(at(token), self.token, &[hops.into()]))
             .collect();
         self.system.tell_all(&tells)?;
         self.system.settle().map(drop)
