@@ -40,6 +40,8 @@ pub struct Ring {
     system: ActorSystem,
     members: Vec<ActorId>,
     token: u8,
+    /// The message that asks an actor how many tokens ended there. Without it, its state says so.
+    ended: Option<u8>,
 }
 
 impl Ring {
@@ -50,8 +52,8 @@ impl Ring {
     pub fn new(engine: &Engine, n: u32, tokens: u32) -> Result<Self, ActorError> {
         Self::start(engine, &RING, [LINK, TOKEN], n, tokens)
     }
-    /// The same with a program whose first kind handles the messages `link` and `token`, and has the state of [`MEMBER`]: the
-    /// module `guests/actors/member`.
+    /// The same with a program whose first kind handles the messages `link`, `token` and `ended`: the module
+    /// `guests/actors/member`.
     ///
     /// # Errors
     /// Those of [`ActorSystem::start`].
@@ -64,11 +66,15 @@ impl Ring {
         n: u32,
         tokens: u32,
     ) -> Result<Self, ActorError> {
-        let tags = ["link", "token"].map(|name| {
+        let [link, token, ended] = ["link", "token", "ended"].map(|name| {
             let message = program.message(name);
             message.unwrap_or_else(|| panic!("no message `{name}`")).tag
         });
-        Self::start(engine, program, tags, n, tokens)
+        let ring = Self::start(engine, program, [link, token], n, tokens)?;
+        Ok(Self {
+            ended: Some(ended),
+            ..ring
+        })
     }
     fn start(
         engine: &Engine,
@@ -94,6 +100,7 @@ impl Ring {
             system,
             members,
             token,
+            ended: None,
         })
     }
     /// Sends tokens, evenly spread, and waits until each was passed on `hops` times.
@@ -112,10 +119,14 @@ impl Ring {
     /// How many tokens have ended at each actor.
     ///
     /// # Errors
-    /// The copy fails.
+    /// The copy or an ask fails.
     pub fn ended(&self) -> Result<Vec<u64>, ActorError> {
-        let states: Vec<DevRingMember> = self.system.states(&self.members)?;
-        Ok(states.iter().map(|state| state.ended).collect())
+        let Some(tag) = self.ended else {
+            let states: Vec<DevRingMember> = self.system.states(&self.members)?;
+            return Ok(states.iter().map(|state| state.ended).collect());
+        };
+        let ask = |member: &ActorId| Ok(self.system.ask(*member, tag, &[])?.word(0));
+        self.members.iter().map(ask).collect()
     }
 }
 

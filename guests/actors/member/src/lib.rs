@@ -1,5 +1,4 @@
-//! A member of a ring: it passes a token on until no hops are left. The native program `ring` does the same, with the same
-//! state.
+//! A member of a ring: it passes a token on until no hops are left. The native program `ring` does the same.
 
 #![no_std]
 
@@ -7,16 +6,8 @@ use core::cell::Cell;
 
 use everwarp_guest_actor::{Actor, Own, actor};
 
-#[repr(C)]
-struct Member {
-    next: Cell<Actor>,
-    ended: Cell<u64>,
-}
-
-static MEMBER: Own<Member> = Own(Member {
-    next: Cell::new(Actor::NONE),
-    ended: Cell::new(0),
-});
+static NEXT: Own<Cell<Actor>> = Own(Cell::new(Actor::NONE));
+static ENDED: Own<Cell<u64>> = Own(Cell::new(0));
 
 actor! {
     "mailbox 8";
@@ -25,12 +16,15 @@ actor! {
     tell token(hops: u64);
 
     on link(next: Actor) {
-        MEMBER.next.set(next);
+        NEXT.set(next);
     }
     on token(hops: u64) {
         match hops.checked_sub(1) {
-            Some(left) => token(MEMBER.next.get(), left),
-            None => MEMBER.ended.set(MEMBER.ended.get() + 1),
+            Some(left) => token(NEXT.get(), left),
+            None => ENDED.set(ENDED.get() + 1),
         }
+    }
+    on ended() -> u64 {
+        ENDED.get()
     }
 }
