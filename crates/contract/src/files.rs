@@ -38,6 +38,12 @@ crate::dev_consts! {
     pub const FILE_PAGE = 10;
     /// Read pages of a cached file that tasks may want later.
     pub const FILE_PREFETCH = 11;
+    /// Go on after a time.
+    pub const FILE_SLEEP = 12;
+    /// Set a timer.
+    pub const FILE_TIMER = 13;
+    /// Go on when a timer has expired.
+    pub const FILE_TICK = 14;
     /// How to open a file: to read it.
     pub const FILE_FOR_READING = 1;
     /// To write it.
@@ -91,7 +97,7 @@ crate::dev_struct! {
         pub op: u32,
         /// The handle; to open, the number of the granted directory.
         pub handle: u32,
-        /// Where in the file; to truncate, the size; to open, how.
+        /// Where in the file; to truncate, the size; to open, how; to sleep or set a timer, after how many nanoseconds.
         pub offset: u64,
         /// The bytes to read or write, the path, or the place for a `DevFileStat`: an address in shared memory.
         pub address: u64,
@@ -106,7 +112,7 @@ crate::dev_struct! {
         /// To list: where the listing goes, and how many bytes there are. Of a page, the number of its word. To open a cached
         /// file, the size that it may grow to.
         pub to: u64,
-        /// See `to`; to prefetch, how many bytes.
+        /// See `to`; to prefetch, how many bytes; to set a timer, its period in nanoseconds, or 0.
         pub room: u64,
     }
 }

@@ -10,8 +10,10 @@ pub struct FilesConfig {
     /// Requests that wait to be taken (a power of two). The host takes them at once, so this is not how many requests may be on
     /// their way; four for each task that asks spare second tries.
     pub requests: u32,
-    /// Files that are open at a time, up to 65,536.
+    /// Files and timers that are open at a time, up to 65,536.
     pub handles: u32,
+    /// Timers and sleeps that are set at a time, up to 2^20; 0: tasks have none.
+    pub timers: u32,
     /// Threads that do what is asked; 0: one for each core, up to 8.
     pub threads: u32,
     /// Faults on purpose. Without them, `EVERWARP_FILE_FAULTS=SEED` turns those on that tasks must not notice.
@@ -63,6 +65,7 @@ impl Default for FilesConfig {
         Self {
             requests: 1024,
             handles: 1024,
+            timers: 0,
             threads: 0,
             faults: None,
             cache: CacheConfig::default(),
@@ -94,6 +97,6 @@ pub struct FileStats {
     pub in_flight: u64,
     /// How often the ring of requests was full.
     pub refused: u64,
-    /// Open files.
+    /// Open files and timers.
     pub open: usize,
 }

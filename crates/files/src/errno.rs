@@ -34,8 +34,8 @@ errors! {
     ACCES = ERRNO_ACCES, "permission denied", EACCES;
     AGAIN = ERRNO_AGAIN, "the file has nothing for now", EAGAIN;
     BADF = ERRNO_BADF, "the handle is not open, or not for this", EBADF;
-    BUSY = ERRNO_BUSY, "the file is in use, or pages of it are held", EBUSY;
-    CANCELED = ERRNO_CANCELED, "the files were closed", ECANCELED;
+    BUSY = ERRNO_BUSY, "the file is in use, pages of it are held, or another task waits for the timer", EBUSY;
+    CANCELED = ERRNO_CANCELED, "the files or the timer were closed", ECANCELED;
     DQUOT = ERRNO_DQUOT, "the disk quota is exceeded", EDQUOT;
     EXIST = ERRNO_EXIST, "the file exists", EEXIST;
     FAULT = ERRNO_FAULT, "the bytes are not in a shared buffer", EFAULT;
@@ -47,7 +47,7 @@ errors! {
     MFILE = ERRNO_MFILE, "no handle is free";
     NAMETOOLONG = ERRNO_NAMETOOLONG, "a name is too long", ENAMETOOLONG;
     NFILE = ERRNO_NFILE, "the system has too many files open", ENFILE, EMFILE;
-    NOBUFS = ERRNO_NOBUFS, "there is no room: a listing does not fit, or every page of the cache is held", ENOBUFS;
+    NOBUFS = ERRNO_NOBUFS, "there is no room: a listing does not fit, every page of the cache is held, or every timer is set", ENOBUFS;
     NODEV = ERRNO_NODEV, "no such device", ENODEV;
     NOENT = ERRNO_NOENT, "no such file or directory", ENOENT;
     NOMEM = ERRNO_NOMEM, "not enough memory", ENOMEM;
@@ -55,7 +55,7 @@ errors! {
     NOSYS = ERRNO_NOSYS, "no such request", ENOSYS;
     NOTCAPABLE = ERRNO_NOTCAPABLE, "the directory was not granted for this";
     NOTDIR = ERRNO_NOTDIR, "not a directory", ENOTDIR;
-    NOTSUP = ERRNO_NOTSUP, "not a regular file", EOPNOTSUPP;
+    NOTSUP = ERRNO_NOTSUP, "not a regular file, or the host has made no room for timers", EOPNOTSUPP;
     NXIO = ERRNO_NXIO, "no such device or address", ENXIO;
     OVERFLOW = ERRNO_OVERFLOW, "a number is too large", EOVERFLOW;
     PERM = ERRNO_PERM, "operation not permitted", EPERM;

@@ -19,6 +19,14 @@ pub enum FilesError {
         /// The engine.
         engine: EngineKind,
     },
+    /// The engine has files for tasks, but not this.
+    #[error("{what} of native tasks do not run on the {engine} engine yet: use --engine cpu")]
+    PartNotOnEngine {
+        /// What it does not have.
+        what: &'static str,
+        /// The engine.
+        engine: EngineKind,
+    },
     /// The system has no files for tasks.
     #[error("files of native tasks need Linux so far")]
     LinuxOnly,
@@ -76,6 +84,12 @@ pub enum FilesError {
     /// The system refuses a thread.
     #[error("no thread for files: {source}")]
     Thread {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The system refuses what a thread needs to wait for timers.
+    #[error("nothing can be waited for: {source}")]
+    Waiting {
         /// The system's error.
         source: io::Error,
     },

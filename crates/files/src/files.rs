@@ -20,6 +20,7 @@ use crate::grants::{Grant, How};
 use crate::open_file::OpenFile;
 use crate::server::{DONE, Port, REQUEST, Server};
 use crate::system::System;
+use crate::waits::Waits;
 
 /// Whether requests are served.
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ impl Files {
     /// Files for one instance of a program on this engine.
     ///
     /// # Errors
-    /// [`FilesError::NotOnEngine`]: the wgpu engine does not have them. A size cannot work, or memory is short.
+    /// [`FilesError::NotOnEngine`]: the wgpu engine does not have them. [`FilesError::PartNotOnEngine`]: it does not have this. A size cannot work, or memory is short.
     pub fn new(engine: &Engine, config: FilesConfig) -> Result<Self, FilesError> {
         if engine.kind() == EngineKind::Wgpu {
             return Err(FilesError::NotOnEngine {
@@ -74,6 +75,15 @@ impl Files {
         if !(1..=1 << 16).contains(&config.handles) {
             return size("FilesConfig::handles", "from 1 to 65,536", config.handles);
         }
+        if config.timers > 1 << 20 {
+            return size("FilesConfig::timers", "up to 2^20", config.timers);
+        }
+        if config.timers > 0 && engine.kind() != EngineKind::Cpu {
+            return Err(FilesError::PartNotOnEngine {
+                what: "timers",
+                engine: engine.kind(),
+            });
+        }
         if config.threads > 256 {
             return size("FilesConfig::threads", "at most 256", config.threads);
         }
@@ -85,6 +95,8 @@ impl Files {
         let buffer = |words: usize| engine.buffer(words).map(Arc::new);
         let slots = config.requests.max(16) as usize;
         let cache = Cache::new(engine, config.cache, config.handles)?;
+        let waits = Waits::new(config.timers as usize);
+        let waits = waits.map_err(|source| FilesError::Waiting { source })?;
         let threads = match config.threads {
             0 => cores.clamp(2, 8),
             threads => threads as usize,
@@ -95,6 +107,7 @@ impl Files {
                 System::new(faults),
                 config.handles,
                 cache,
+                waits,
                 threads,
             )),
             control: buffer(size_of::<DevFileControl>() / 8)?,
@@ -230,20 +243,23 @@ impl Files {
         };
         // The thread that takes requests comes last: without it the others have nothing to end.
         let mut threads = Vec::new();
-        let last = self.server.workers + 2;
+        let last = self.server.workers + 3;
         for number in 0..=last {
             let (server, port) = (self.server.clone(), port.clone());
             let name = match number {
                 0 => "everwarp-files-give".to_owned(),
                 1 => "everwarp-files-pages".to_owned(),
+                2 => "everwarp-files-wait".to_owned(),
                 n if n == last => "everwarp-files-take".to_owned(),
-                n => format!("everwarp-files-{}", n - 1),
+                n => format!("everwarp-files-{}", n - 2),
             };
             let spawned = std::thread::Builder::new().name(name).spawn(move || {
                 if number == 0 {
                     server.give(&port);
                 } else if number == 1 {
                     server.keep_pages(&port);
+                } else if number == 2 {
+                    server.keep_waits();
                 } else if number == last {
                     server.take(&port);
                 } else {
@@ -285,8 +301,8 @@ impl Files {
 const _: () = assert!(std::mem::offset_of!(DevFileControl, refused) == 8);
 
 impl Files {
-    /// Ends the service and waits for it: what was asked is still done, and later requests end with
-    /// [`FileErrno::CANCELED`](crate::FileErrno::CANCELED). If the engine is parked and stays so, tasks cannot be told: then
+    /// Ends the service and waits for it: what was asked is still done, except what waits for a time. That and later requests
+    /// end with [`FileErrno::CANCELED`](crate::FileErrno::CANCELED). If the engine is parked and stays so, tasks cannot be told: then
     /// requests get no answer any more.
     pub fn close(&self) {
         let serving = self.serving.lock();

@@ -1,7 +1,7 @@
-//! Handles: numbers for open files, which tasks cannot make up.
+//! Handles: numbers for open files and for timers, which tasks cannot make up.
 //!
-//! A handle is the place of its file (16 bits) and the place's generation (15 bits), so a handle that was closed names
-//! nothing until its place has had 32,767 other files. Places are used again in turn.
+//! A handle is a place (16 bits) and the place's generation (15 bits), so a handle that was closed names nothing until its
+//! place has been used 32,767 times more. Places are used again in turn.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,24 @@ use crate::open_file::OpenFile;
 const PLACE_BITS: u32 = 16;
 const LAST_GENERATION: u32 = 0x7fff;
 
+/// What a handle names.
+#[derive(Clone, Debug)]
+pub(crate) enum Open {
+    File(Arc<OpenFile>),
+    /// A timer, which the server's clock has.
+    Timer,
+}
+
+impl From<Arc<OpenFile>> for Open {
+    fn from(file: Arc<OpenFile>) -> Self {
+        Self::File(file)
+    }
+}
+
 #[derive(Debug)]
 struct Place {
     generation: u32,
-    file: Option<Arc<OpenFile>>,
+    open: Option<Open>,
 }
 
 #[derive(Debug, Default)]
@@ -23,7 +37,7 @@ struct Places {
     free: VecDeque<u32>,
 }
 
-/// The open files.
+/// What is open.
 #[derive(Debug)]
 pub(crate) struct Handles {
     places: Mutex<Places>,
@@ -40,47 +54,54 @@ impl Handles {
     fn lock(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Gives a file a handle; `None` if there are as many as there may be.
-    pub(crate) fn insert(&self, file: Arc<OpenFile>) -> Option<u32> {
+    /// Gives something a handle; `None` if there are as many as there may be.
+    pub(crate) fn insert(&self, open: impl Into<Open>) -> Option<u32> {
         let mut places = self.lock();
         let fresh = places.all.len() as u32;
         let at = if fresh < self.limit {
             places.all.push(Place {
                 generation: 1,
-                file: None,
+                open: None,
             });
             fresh
         } else {
             places.free.pop_front()?
         };
         let place = &mut places.all[at as usize];
-        place.file = Some(file);
+        place.open = Some(open.into());
         Some(place.generation << PLACE_BITS | at)
     }
-    /// The file of a handle.
-    pub(crate) fn get(&self, handle: u32) -> Option<Arc<OpenFile>> {
+    /// What a handle names.
+    pub(crate) fn get(&self, handle: u32) -> Option<Open> {
         let places = self.lock();
         let place = places.all.get((handle & 0xffff) as usize)?;
-        let file = place.file.as_ref()?;
-        (place.generation == handle >> PLACE_BITS).then(|| file.clone())
+        let open = place.open.as_ref()?;
+        (place.generation == handle >> PLACE_BITS).then(|| open.clone())
+    }
+    /// The file of a handle.
+    pub(crate) fn file(&self, handle: u32) -> Option<Arc<OpenFile>> {
+        match self.get(handle)? {
+            Open::File(file) => Some(file),
+            Open::Timer => None,
+        }
     }
     /// Takes a handle back; from here on it names nothing.
-    pub(crate) fn remove(&self, handle: u32) -> Option<Arc<OpenFile>> {
+    pub(crate) fn remove(&self, handle: u32) -> Option<Open> {
         let mut places = self.lock();
         let at = handle & 0xffff;
         let place = places.all.get_mut(at as usize)?;
         if place.generation != handle >> PLACE_BITS {
             return None;
         }
-        let file = place.file.take()?;
+        let open = place.open.take()?;
         place.generation = place.generation % LAST_GENERATION + 1;
         places.free.push_back(at);
-        Some(file)
+        Some(open)
     }
     /// How many are open.
     pub(crate) fn open(&self) -> usize {
         let places = self.lock();
-        places.all.iter().filter(|p| p.file.is_some()).count()
+        places.all.iter().filter(|p| p.open.is_some()).count()
     }
 }
 

@@ -5,6 +5,7 @@
 //! and a buffer that was shared. `docs/files.md` is the guide, and `everwarp-contract` has the layouts and the protocol.
 //!
 //! * A twin uses [`FileTask`] and [`FileEnd`]; device source has the same names in `everwarp/files/files.cuh`.
+//! * The same [`FileTask`] has timers.
 //! * The host uses [`Files`]: it grants directories, gives open files, shares buffers, and serves the requests of one
 //!   instance with some threads.
 //!
@@ -19,9 +20,12 @@ mod ring;
 mod table;
 mod table_words;
 mod task;
+mod time_task;
 
 #[cfg(target_os = "linux")]
 mod cache;
+#[cfg(target_os = "linux")]
+mod clock;
 #[cfg(target_os = "linux")]
 mod execute;
 #[cfg(target_os = "linux")]
@@ -47,6 +51,10 @@ mod request;
 mod server;
 #[cfg(target_os = "linux")]
 mod system;
+#[cfg(target_os = "linux")]
+mod waiting;
+#[cfg(target_os = "linux")]
+mod waits;
 
 pub use config::{CacheConfig, FileHandle, FileStats, FilesConfig, Rights};
 pub use errno::FileErrno;

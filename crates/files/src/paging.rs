@@ -46,7 +46,7 @@ impl Server {
         };
         let mut brain = cache.brain();
         for record in records {
-            let open = self.handles.get(record.handle);
+            let open = self.handles.file(record.handle);
             let cached = open.and_then(|file| file.cached);
             let page = record.offset >> cache.page_bits;
             if record.op != FILE_PAGE {

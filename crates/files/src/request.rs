@@ -77,6 +77,21 @@ impl Request {
     }
 }
 
+/// What is asked of timers. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfTime {
+    Sleep {
+        nanos: u64,
+    },
+    /// A period of 0 is none.
+    Set {
+        after: u64,
+        period: u64,
+    },
+    Tick(u32),
+    Stop(u32),
+}
+
 /// What a task asks for.
 #[derive(Debug)]
 pub(crate) enum Asked {
@@ -96,6 +111,7 @@ pub(crate) enum Asked {
         handle: u32,
         op: Op,
     },
+    Time(OfTime),
 }
 
 /// The task that goes on after a request.
@@ -130,6 +146,18 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
                 to: memory.range(record.to, record.room)?,
             });
         }
+        device::FILE_SLEEP => {
+            return Ok(Asked::Time(OfTime::Sleep {
+                nanos: record.offset,
+            }));
+        }
+        device::FILE_TIMER => {
+            return Ok(Asked::Time(OfTime::Set {
+                after: record.offset,
+                period: record.room,
+            }));
+        }
+        device::FILE_TICK => return Ok(Asked::Time(OfTime::Tick(record.handle))),
         device::FILE_READ => Op::Read {
             from: record.offset,
             to: range()?,

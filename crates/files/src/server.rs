@@ -17,12 +17,13 @@ use crate::cache::{self, Cache};
 use crate::errno::FileErrno;
 use crate::execute;
 use crate::grants::{Grant, How};
-use crate::handles::Handles;
+use crate::handles::{Handles, Open};
 use crate::memory::{Memory, Range};
 use crate::open_file::OpenFile;
-use crate::request::{After, Asked, Op, Request, after, decode};
+use crate::request::{After, Asked, OfTime, Op, Request, after, decode};
 use crate::system::System;
 use crate::table_words::words_of;
+use crate::waits::Waits;
 
 /// 64-bit words of a request, and of a completion.
 pub(crate) const REQUEST: usize = size_of::<DevFileRequest>() / 8;
@@ -68,6 +69,8 @@ pub(crate) struct Work {
     pub(crate) done: Vec<DevFileDone>,
     /// Requests that were taken and whose completions were not handed back yet.
     pub(crate) in_flight: u64,
+    /// Those of them that wait for a time, which do not keep others from being taken.
+    pub(crate) waiting: u64,
     /// Those of them for which the engine's watchdog waits.
     outside: u64,
     /// No more requests are taken.
@@ -85,6 +88,7 @@ pub(crate) struct Server {
     pub(crate) grants: Mutex<Vec<Grant>>,
     pub(crate) system: System,
     pub(crate) cache: Option<Cache>,
+    pub(crate) waits: Waits,
     /// Threads that do jobs.
     pub(crate) workers: usize,
     pub(crate) served: AtomicU64,
@@ -111,6 +115,7 @@ impl Server {
         system: System,
         handles: u32,
         cache: Option<Cache>,
+        waits: Waits,
         workers: usize,
     ) -> Self {
         Self {
@@ -120,6 +125,7 @@ impl Server {
             grants: Mutex::default(),
             system,
             cache,
+            waits,
             workers,
             served: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -148,6 +154,7 @@ impl Server {
             work.closing = true;
             self.engine.end_outside(std::mem::take(&mut work.outside));
         });
+        self.waits.wake();
         if let Some(cache) = &self.cache {
             cache.ring();
         }
@@ -169,6 +176,7 @@ impl Server {
     pub(crate) fn take(&self, port: &Port) {
         match self.take_all(port) {
             Ok(()) => {
+                self.end_waits();
                 self.set(|work| {
                     work.closing = true;
                     work.written_back |= work.in_flight == 0 && self.cache.is_none();
@@ -215,7 +223,7 @@ impl Server {
             }
             taken += count as u64;
             let mut work = self.work();
-            while work.in_flight >= IN_FLIGHT && !self.is_lost() {
+            while work.in_flight - work.waiting >= IN_FLIGHT && !self.is_lost() {
                 work = self.sleep(work);
             }
         }
@@ -224,9 +232,15 @@ impl Server {
     fn accept(&self, record: &DevFileRequest) {
         let after = after(record);
         let asked = decode(record, &self.memory).and_then(|asked| match asked {
-            Asked::Open { .. } | Asked::List { .. } => Ok((None, asked)),
+            Asked::Open { .. } | Asked::List { .. } | Asked::Time(_) => Ok((None, asked)),
             Asked::Of { handle, op } => {
-                let file = self.handles.get(handle).ok_or(FileErrno::BADF)?;
+                let file = match self.handles.get(handle).ok_or(FileErrno::BADF)? {
+                    Open::File(file) => file,
+                    Open::Timer if matches!(op, Op::Close(_)) => {
+                        return Ok((None, Asked::Time(OfTime::Stop(handle))));
+                    }
+                    Open::Timer => return Err(FileErrno::BADF),
+                };
                 // The handle of a cached file stays until its pages have left.
                 if matches!(op, Op::Close(_)) && file.cached.is_none() {
                     self.handles.remove(handle);
@@ -269,6 +283,7 @@ impl Server {
                 };
                 self.set(|work| work.jobs.push_back(job));
             }
+            Ok((_, Asked::Time(asked))) => self.ask_clock(asked, after),
             Ok((None, Asked::Of { .. })) => unreachable!("a request of a file has its file"),
         }
     }

@@ -104,7 +104,7 @@ impl<'t> FileTask<'t> {
     pub(crate) fn files(&self) -> &'t DevFiles {
         self.files
     }
-    fn post(&mut self, request: DevFileRequest, then: Then) -> bool {
+    pub(crate) fn post(&mut self, request: DevFileRequest, then: Then) -> bool {
         self.post_some(request, then) != Posted::Full
     }
     /// Makes a request. If the ring is closed, the task that goes on learns it.

@@ -28,6 +28,7 @@ mod socket;
 #[cfg(not(target_os = "linux"))]
 #[path = "no_socket.rs"]
 mod socket;
+mod timers;
 
 pub use address::{AddressError, ListenAddress};
 #[cfg(target_os = "linux")]
@@ -44,3 +45,4 @@ pub use rules::{AddressRule, RuleError};
 pub use socket::{Connection, Interest, ListenError, Listener, Readiness, Shutdown, Socket};
 #[cfg(not(target_os = "linux"))]
 pub use socket::{EventSources, Events, Recording};
+pub use timers::{PERIOD_LEAST, TimerError, Timers};

@@ -36,6 +36,8 @@ mod submissions;
 mod support;
 #[path = "conformance/tasks.rs"]
 mod tasks;
+#[path = "conformance/timers.rs"]
+mod timers;
 
 use std::process::Command;
 use std::time::Duration;
@@ -76,6 +78,8 @@ fn all() -> impl Iterator<Item = &'static Case> {
         files::ALL,
         files::REFUSED,
         pages::ALL,
+        timers::ALL,
+        timers::REFUSED,
         handles::ALL,
         heap::ALL,
         heap_tasks::ALL,
@@ -150,6 +154,8 @@ fn concerns(way: &Way, case: &str) -> bool {
         "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine != "wgpu",
+        _ if is_of(timers::ALL) => return way.engine == "cpu",
+        _ if is_of(timers::REFUSED) => return way.engine == "cuda",
         _ if is_of(files::REFUSED) => return way.engine == "wgpu",
         _ => {}
     }

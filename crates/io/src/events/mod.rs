@@ -13,7 +13,6 @@ mod record;
 mod recording;
 mod stream;
 mod terminal;
-mod timers;
 
 use std::fmt;
 use std::io;

@@ -5,9 +5,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::record::{RECORD, Record, errno, event, request};
-use super::timers::{TimerError, Timers};
 use crate::socket::Connection;
+use crate::timers::{TimerError, Timers};
 
+/// Timers that a process may have set at the same time.
+const TIMERS_MOST: usize = 65_536;
 /// Requests that are read at once.
 const REQUESTS: usize = 64;
 
@@ -51,7 +53,7 @@ impl Stream {
             partial: Vec::new(),
             unsent: Vec::new(),
             answers: VecDeque::new(),
-            timers: Timers::default(),
+            timers: Timers::new(TIMERS_MOST),
             deadline: None,
         }
     }

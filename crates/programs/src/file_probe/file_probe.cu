@@ -15,6 +15,9 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
     case 6: return files.stat(handle, (DevFileStat*)s.address, then);
     case 7: return files.sync(handle, then);
     case 8: return files.close(handle, then);
+    case 10: return files.sleep(s.offset, then);
+    case 11: return files.timer(s.offset, s.address, then);
+    case 12: return files.tick(handle, then);
     default: return files.list(handle, (const u8*)s.address, s.len, (u8*)s.offset, s.room, then);
   }
 }

@@ -42,6 +42,9 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
         6 => files.stat(handle, DevPtr::new(step.address), then),
         7 => files.sync(handle, then),
         8 => files.close(handle, then),
+        10 => files.sleep(step.offset, then),
+        11 => files.timer(step.offset, step.address, then),
+        12 => files.tick(handle, then),
         _ => {
             let (to, room) = (DevPtr::new(step.offset), step.room.into());
             files.list(handle, bytes, step.len, to, room, then)

@@ -81,6 +81,10 @@ pub enum Op {
     Sync,
     Close,
     List,
+    Sleep,
+    /// The period is in `address`.
+    Timer,
+    Tick,
 }
 
 impl DevFileStep {

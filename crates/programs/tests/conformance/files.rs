@@ -55,36 +55,36 @@ fn files_are_refused_by_name(select: Select) {
     );
 }
 
-fn start(select: Select) -> Engine {
+pub(crate) fn start(select: Select) -> Engine {
     let device = Device::open(select).expect("the device opens");
     let builder = device.engine().program(&file_probe::PROGRAM);
     let builder = builder.program(&words::PROGRAM).size(2);
     builder.start().expect("the engine starts")
 }
 
-fn files(engine: &Engine, config: FilesConfig) -> Arc<Files> {
+pub(crate) fn files(engine: &Engine, config: FilesConfig) -> Arc<Files> {
     Script::files(engine, config).expect("there is memory")
 }
 
 /// A shared buffer with these bytes.
-fn shared(files: &Files, bytes: &[u8]) -> Arc<Buffer<u8>> {
+pub(crate) fn shared(files: &Files, bytes: &[u8]) -> Arc<Buffer<u8>> {
     let buffer = files.buffer(bytes.len()).expect("there is memory");
     buffer.write(bytes).expect("it has that length");
     buffer
 }
 
-fn address(buffer: &Buffer<u8>) -> u64 {
+pub(crate) fn address(buffer: &Buffer<u8>) -> u64 {
     buffer.ptr().address()
 }
 
-fn script(engine: &Engine, files: &Arc<Files>, steps: &[DevFileStep]) -> Script {
+pub(crate) fn script(engine: &Engine, files: &Arc<Files>, steps: &[DevFileStep]) -> Script {
     Script::new(engine, files.clone(), steps).expect("it can be served")
 }
 
-type Results = Vec<Option<Result<u32, FileErrno>>>;
+pub(crate) type Results = Vec<Option<Result<u32, FileErrno>>>;
 
 /// Asks for the first `count` steps, waits until they and those that follow are done, and returns all results.
-fn run(engine: &Engine, script: &Script, count: u32) -> Results {
+pub(crate) fn run(engine: &Engine, script: &Script, count: u32) -> Results {
     let mut pending = script.submit(engine, 0, count).expect("there is room");
     let done = pending.wait().expect("it runs").value;
     let results = script.results().expect("they can be read");
@@ -104,12 +104,12 @@ fn text(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("the file is there")
 }
 
-fn noise(bytes: usize, mut seed: u64) -> Vec<u8> {
+pub(crate) fn noise(bytes: usize, mut seed: u64) -> Vec<u8> {
     (0..bytes).map(|_| random(&mut seed) as u8).collect()
 }
 
 /// A chain of steps: each begins when the step before it is done.
-fn chain(steps: &[DevFileStep]) -> Vec<DevFileStep> {
+pub(crate) fn chain(steps: &[DevFileStep]) -> Vec<DevFileStep> {
     let last = steps.len() - 1;
     let linked = steps.iter().enumerate().map(|(at, step)| match at < last {
         true => step.then(at as u32 + 1),

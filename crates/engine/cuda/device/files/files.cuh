@@ -1,4 +1,4 @@
-// Files of native tasks. The twins are crates/files/src/task.rs and crates/files/src/ring.rs, which have the promises.
+// Files of native tasks. The twins are crates/files/src/task.rs, crates/files/src/time_task.rs and crates/files/src/ring.rs, which have the promises.
 #pragma once
 #include "everwarp/files/pages.cuh"
 
@@ -88,6 +88,13 @@ struct Files {
   __device__ __forceinline__ bool open_cached(u32 dir, const u8* path, u32 len, u32 flags, u64 room, Then then) {
     return post(FILE_OPEN, dir, flags | FILE_CACHED, path, len, then, (void*)room);
   }
+
+  // Times are nanoseconds.
+  __device__ __forceinline__ bool sleep(u64 nanos, Then then) { return post(FILE_SLEEP, 0, nanos, nullptr, 0, then); }
+  __device__ __forceinline__ bool timer(u64 after, u64 period, Then then) {
+    return post(FILE_TIMER, 0, after, nullptr, 0, then, nullptr, period);
+  }
+  __device__ __forceinline__ bool tick(u32 handle, Then then) { return post(FILE_TICK, handle, 0, nullptr, 0, then); }
 
   // Acquires the page with the byte at `offset` of a cached file, for the running task or for the task that goes on. One lane of
   // a warp or a block calls.

@@ -1,13 +1,12 @@
-//! The timers of a process.
+//! Timers of a process or of an engine's tasks: what expires when, without a thread.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// Timers that a process may have set at the same time.
-pub(super) const TIMERS_MOST: usize = 65_536;
 /// The shortest period: a thread of the host wakes for each.
-pub(super) const PERIOD_LEAST: Duration = Duration::from_micros(100);
+pub const PERIOD_LEAST: Duration = Duration::from_micros(100);
 
+#[derive(Debug)]
 struct Timer {
     next: Instant,
     period: Option<Duration>,
@@ -15,7 +14,7 @@ struct Timer {
 
 /// Why a timer is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimerError {
+pub enum TimerError {
     /// The period is too short, or the time is later than the clock can show.
     Time,
     /// Too many are set.
@@ -23,15 +22,28 @@ pub(super) enum TimerError {
 }
 
 /// Timers by their numbers.
-#[derive(Default)]
-pub(super) struct Timers {
+#[derive(Debug)]
+pub struct Timers {
+    most: usize,
     set: HashMap<u32, Timer>,
     order: BTreeSet<(Instant, u32)>,
 }
 
 impl Timers {
+    /// Room for up to `most` timers that are set at the same time.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            set: HashMap::new(),
+            order: BTreeSet::new(),
+        }
+    }
+
     /// Sets a timer, in the place of one with the same number.
-    pub(super) fn set(
+    ///
+    /// # Errors
+    /// [`TimerError`]; then nothing has changed.
+    pub fn set(
         &mut self,
         id: u32,
         now: Instant,
@@ -44,7 +56,7 @@ impl Timers {
         if second.is_none() || period.is_some_and(|period| period < PERIOD_LEAST) {
             return Err(TimerError::Time);
         }
-        if self.set.len() >= TIMERS_MOST && !self.set.contains_key(&id) {
+        if self.set.len() >= self.most && !self.set.contains_key(&id) {
             return Err(TimerError::Full);
         }
         self.cancel(id);
@@ -54,7 +66,7 @@ impl Timers {
     }
 
     /// Takes a timer away, and returns whether it was set.
-    pub(super) fn cancel(&mut self, id: u32) -> bool {
+    pub fn cancel(&mut self, id: u32) -> bool {
         let timer = self.set.remove(&id);
         if let Some(timer) = &timer {
             self.order.remove(&(timer.next, id));
@@ -62,13 +74,18 @@ impl Timers {
         timer.is_some()
     }
 
+    /// Whether a timer is set: it will expire.
+    pub fn is_set(&self, id: u32) -> bool {
+        self.set.contains_key(&id)
+    }
+
     /// When the next one expires.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.order.first().map(|(next, _)| *next)
     }
 
     /// Takes the earliest that has expired, and how often: a periodic one counts what was missed, and does not drift.
-    pub(super) fn expired(&mut self, now: Instant) -> Option<(u32, u64)> {
+    pub fn expired(&mut self, now: Instant) -> Option<(u32, u64)> {
         let (next, id) = *self.order.first().filter(|(next, _)| *next <= now)?;
         self.order.pop_first();
         let timer = self.set.get_mut(&id)?;
@@ -100,7 +117,7 @@ mod tests {
 
     #[test]
     fn timers_expire_in_order_once_or_each_period() {
-        let (mut timers, now) = (Timers::default(), Instant::now());
+        let (mut timers, now) = (Timers::new(100), Instant::now());
         timers.set(7, now, 3 * MS, None).expect("it is right");
         timers.set(8, now, MS, Some(2 * MS)).expect("it is right");
         assert_eq!(timers.next(), Some(now + MS));
@@ -116,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_late_reader_learns_how_often_and_the_period_does_not_drift() {
-        let (mut timers, now) = (Timers::default(), Instant::now());
+        let (mut timers, now) = (Timers::new(100), Instant::now());
         timers.set(1, now, MS, Some(MS)).expect("it is right");
         let late = now + 10 * MS + MS / 2;
         assert_eq!(timers.expired(late), Some((1, 10)));
@@ -125,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_timer_is_cancelled_and_set_anew() {
-        let (mut timers, now) = (Timers::default(), Instant::now());
+        let (mut timers, now) = (Timers::new(100), Instant::now());
         timers.set(1, now, MS, None).expect("it is right");
         timers.set(1, now, 9 * MS, None).expect("it replaces it");
         assert_eq!(timers.next(), Some(now + 9 * MS));
@@ -136,14 +153,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_refused() {
-        let (mut timers, now) = (Timers::default(), Instant::now());
+        let (mut timers, now) = (Timers::new(6), Instant::now());
         let short = PERIOD_LEAST - Duration::from_nanos(1);
         assert_eq!(timers.set(1, now, MS, Some(short)), Err(TimerError::Time));
         assert_eq!(
             timers.set(1, now, Duration::MAX, None),
             Err(TimerError::Time)
         );
-        for id in 0..TIMERS_MOST as u32 {
+        for id in 0..6 {
             timers.set(id, now, MS, None).expect("there is room");
         }
         assert_eq!(timers.set(u32::MAX, now, MS, None), Err(TimerError::Full));

@@ -1,0 +1,327 @@
+//! The timers of tasks, without a thread: what was asked, and what it ends with.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use everwarp_io::{TimerError, Timers};
+
+use crate::errno::FileErrno;
+use crate::handles::{Handles, Open};
+use crate::request::{After, OfTime};
+
+/// Requests that have ended.
+pub(crate) type Ended = Vec<(After, Result<u32, FileErrno>)>;
+
+/// The bit of a sleep's number; handles do not have it.
+const SLEEP: u32 = 1 << 31;
+
+/// A timer that has a handle.
+#[derive(Debug, Default)]
+struct Timer {
+    /// How often it has expired since the last tick.
+    expired: u64,
+    /// It does not expire any more.
+    over: bool,
+    waiter: Option<After>,
+}
+
+/// The timers of an instance's tasks.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// How many there may be; 0: tasks have none.
+    room: usize,
+    timers: Timers,
+    sleeping: HashMap<u32, After>,
+    open: HashMap<u32, Timer>,
+    last_sleep: u32,
+}
+
+fn count(expired: u64) -> u32 {
+    expired.min(i32::MAX as u64) as u32
+}
+
+impl From<TimerError> for FileErrno {
+    fn from(error: TimerError) -> Self {
+        match error {
+            TimerError::Time => Self::INVAL,
+            TimerError::Full => Self::NOBUFS,
+        }
+    }
+}
+
+impl Clock {
+    pub(crate) fn new(room: usize) -> Self {
+        Self {
+            room,
+            timers: Timers::new(room),
+            sleeping: HashMap::new(),
+            open: HashMap::new(),
+            last_sleep: 0,
+        }
+    }
+    /// When the next timer expires.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Takes a request in. It may have ended, and so may others.
+    pub(crate) fn ask(
+        &mut self,
+        now: Instant,
+        asked: OfTime,
+        after: After,
+        handles: &Handles,
+        ended: &mut Ended,
+    ) {
+        let result = match asked {
+            _ if self.room == 0 => Err(FileErrno::NOTSUP),
+            OfTime::Sleep { nanos } => match self.sleep(now, nanos, after) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
+            OfTime::Set {
+                after: first,
+                period,
+            } => self.set(now, first, period, handles),
+            OfTime::Tick(handle) => match self.tick(handle, after) {
+                Ok(None) => return,
+                Ok(Some(expired)) => Ok(count(expired)),
+                Err(error) => Err(error),
+            },
+            OfTime::Stop(handle) => self.stop(handle, handles, ended).map(|()| 0),
+        };
+        ended.push((after, result));
+    }
+    fn sleep(&mut self, now: Instant, nanos: u64, after: After) -> Result<(), FileErrno> {
+        loop {
+            self.last_sleep = self.last_sleep.wrapping_add(1) | SLEEP;
+            if !self.sleeping.contains_key(&self.last_sleep) {
+                break;
+            }
+        }
+        let id = self.last_sleep;
+        self.timers
+            .set(id, now, Duration::from_nanos(nanos), None)?;
+        self.sleeping.insert(id, after);
+        Ok(())
+    }
+    fn set(
+        &mut self,
+        now: Instant,
+        after: u64,
+        period: u64,
+        handles: &Handles,
+    ) -> Result<u32, FileErrno> {
+        let handle = handles.insert(Open::Timer).ok_or(FileErrno::MFILE)?;
+        let period = (period > 0).then(|| Duration::from_nanos(period));
+        let after = Duration::from_nanos(after);
+        if let Err(error) = self.timers.set(handle, now, after, period) {
+            handles.remove(handle);
+            return Err(error.into());
+        }
+        self.open.insert(handle, Timer::default());
+        Ok(handle)
+    }
+    /// How often a timer has expired; `None` if the task waits for it now.
+    fn tick(&mut self, handle: u32, after: After) -> Result<Option<u64>, FileErrno> {
+        let timer = self.open.get_mut(&handle).ok_or(FileErrno::BADF)?;
+        if timer.waiter.is_some() {
+            return Err(FileErrno::BUSY);
+        }
+        match std::mem::take(&mut timer.expired) {
+            0 if timer.over => Err(FileErrno::INVAL),
+            0 => {
+                timer.waiter = Some(after);
+                Ok(None)
+            }
+            expired => Ok(Some(expired)),
+        }
+    }
+    fn stop(&mut self, handle: u32, handles: &Handles, ended: &mut Ended) -> Result<(), FileErrno> {
+        let timer = self.open.remove(&handle).ok_or(FileErrno::BADF)?;
+        self.timers.cancel(handle);
+        handles.remove(handle);
+        let waiter = timer.waiter.into_iter();
+        ended.extend(waiter.map(|waiter| (waiter, Err(FileErrno::CANCELED))));
+        Ok(())
+    }
+
+    /// Ends the requests whose time has come, the earliest first.
+    pub(crate) fn expire(&mut self, now: Instant, ended: &mut Ended) {
+        while let Some((id, times)) = self.timers.expired(now) {
+            if let Some(after) = self.sleeping.remove(&id) {
+                ended.push((after, Ok(0)));
+            }
+            let is_set = self.timers.is_set(id);
+            if let Some(timer) = self.open.get_mut(&id) {
+                timer.over = !is_set;
+                timer.expired = timer.expired.saturating_add(times);
+                if let Some(waiter) = timer.waiter.take() {
+                    ended.push((waiter, Ok(count(std::mem::take(&mut timer.expired)))));
+                }
+            }
+        }
+    }
+    /// Ends all requests, and forgets all timers.
+    pub(crate) fn end(&mut self, handles: &Handles, ended: &mut Ended) {
+        self.timers = Timers::new(0);
+        let waiters = self
+            .open
+            .values_mut()
+            .filter_map(|timer| timer.waiter.take());
+        let waiters = waiters.chain(self.sleeping.drain().map(|(_, after)| after));
+        ended.extend(waiters.map(|waiter| (waiter, Err(FileErrno::CANCELED))));
+        for (handle, _) in self.open.drain() {
+            handles.remove(handle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    struct Rig {
+        clock: Clock,
+        handles: Handles,
+        start: Instant,
+    }
+
+    impl Rig {
+        fn new(room: usize) -> Self {
+            Self {
+                clock: Clock::new(room),
+                handles: Handles::new(4),
+                start: Instant::now(),
+            }
+        }
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_nanos(ms * MS)
+        }
+        /// Asks at a time. Returns what has ended, by its notes.
+        fn ask(&mut self, ms: u64, asked: OfTime, note: u32) -> Vec<(u32, Result<u32, FileErrno>)> {
+            let after = After {
+                then: 0,
+                group: 0,
+                note,
+            };
+            let mut ended = Vec::new();
+            let now = self.at(ms);
+            self.clock.ask(now, asked, after, &self.handles, &mut ended);
+            notes(ended)
+        }
+        fn expire(&mut self, ms: u64) -> Vec<(u32, Result<u32, FileErrno>)> {
+            let mut ended = Vec::new();
+            let now = self.at(ms);
+            self.clock.expire(now, &mut ended);
+            notes(ended)
+        }
+        fn set(&mut self, ms: u64, after: u64, period: u64) -> u32 {
+            let asked = OfTime::Set {
+                after: after * MS,
+                period: period * MS,
+            };
+            let ended = self.ask(ms, asked, 0);
+            let [(0, Ok(handle))] = ended[..] else {
+                panic!("it is set at once: {ended:?}");
+            };
+            handle
+        }
+    }
+
+    fn notes(ended: Ended) -> Vec<(u32, Result<u32, FileErrno>)> {
+        let ended = ended.into_iter();
+        ended.map(|(after, result)| (after.note, result)).collect()
+    }
+
+    #[test]
+    fn sleeps_end_in_the_order_of_their_times() {
+        let mut rig = Rig::new(10);
+        for (note, ms) in [(1, 5), (2, 3), (3, 9)] {
+            assert!(
+                rig.ask(0, OfTime::Sleep { nanos: ms * MS }, note)
+                    .is_empty()
+            );
+        }
+        assert_eq!(rig.expire(2), []);
+        assert_eq!(rig.expire(6), [(2, Ok(0)), (1, Ok(0))]);
+        assert_eq!(rig.clock.next(), Some(rig.at(9)));
+        assert_eq!(rig.expire(9), [(3, Ok(0))]);
+    }
+
+    #[test]
+    fn a_periodic_timer_counts_what_no_task_has_waited_for() {
+        let mut rig = Rig::new(10);
+        let timer = rig.set(0, 2, 3);
+        assert_eq!(rig.expire(8), [], "no task waits");
+        assert_eq!(rig.ask(8, OfTime::Tick(timer), 1), [(1, Ok(3))]);
+        assert_eq!(rig.ask(8, OfTime::Tick(timer), 2), []);
+        assert_eq!(rig.expire(10), []);
+        assert_eq!(rig.expire(11), [(2, Ok(1))]);
+        assert_eq!(rig.expire(14), []);
+        assert_eq!(rig.ask(14, OfTime::Tick(timer), 3), [(3, Ok(1))]);
+    }
+
+    #[test]
+    fn one_task_waits_at_a_time_and_a_close_ends_its_wait() {
+        let mut rig = Rig::new(10);
+        let timer = rig.set(0, 5, 5);
+        assert_eq!(rig.ask(0, OfTime::Tick(timer), 1), []);
+        let busy = [(2, Err(FileErrno::BUSY))];
+        assert_eq!(rig.ask(0, OfTime::Tick(timer), 2), busy);
+        let stopped = [(1, Err(FileErrno::CANCELED)), (3, Ok(0))];
+        assert_eq!(rig.ask(1, OfTime::Stop(timer), 3), stopped);
+        assert_eq!((rig.clock.next(), rig.handles.open()), (None, 0));
+        for asked in [OfTime::Tick(timer), OfTime::Stop(timer), OfTime::Tick(0)] {
+            assert_eq!(rig.ask(1, asked, 4), [(4, Err(FileErrno::BADF))]);
+        }
+    }
+
+    #[test]
+    fn a_timer_without_a_period_ticks_once() {
+        let mut rig = Rig::new(1);
+        let timer = rig.set(0, 1, 0);
+        assert_eq!(rig.expire(1), []);
+        assert_eq!(rig.ask(1, OfTime::Tick(timer), 1), [(1, Ok(1))]);
+        let invalid = [(2, Err(FileErrno::INVAL))];
+        assert_eq!(rig.ask(1, OfTime::Tick(timer), 2), invalid);
+        // Its room is free, its handle is not.
+        let other = rig.set(1, 1, 0);
+        assert!(other != timer && rig.handles.open() == 2);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_refused_and_leaves_nothing() {
+        let mut none = Rig::new(0);
+        let refused = [(1, Err(FileErrno::NOTSUP))];
+        assert_eq!(none.ask(0, OfTime::Sleep { nanos: 1 }, 1), refused);
+        let mut rig = Rig::new(3);
+        let long = OfTime::Sleep { nanos: u64::MAX };
+        assert_eq!(rig.ask(0, long, 1), [], "584 years are a time, too");
+        let timer = rig.set(0, 1, 1);
+        let short = OfTime::Set {
+            after: 0,
+            period: 99_999,
+        };
+        assert_eq!(rig.ask(0, short, 2), [(2, Err(FileErrno::INVAL))]);
+        rig.set(0, 1, 0);
+        let full = [(3, Err(FileErrno::NOBUFS))];
+        assert_eq!(rig.ask(0, OfTime::Sleep { nanos: 1 }, 3), full);
+        let set = OfTime::Set {
+            after: 1,
+            period: 0,
+        };
+        assert_eq!(rig.ask(0, set, 3), full);
+        assert_eq!(rig.handles.open(), 2);
+        assert_eq!(rig.ask(0, OfTime::Tick(timer), 4), []);
+        let mut ended = Vec::new();
+        rig.clock.end(&rig.handles, &mut ended);
+        let mut ended = notes(ended);
+        ended.sort_by_key(|(note, _)| *note);
+        let canceled = Err(FileErrno::CANCELED);
+        assert_eq!(ended, [(1, canceled), (4, canceled)]);
+        assert_eq!((rig.clock.next(), rig.handles.open()), (None, 0));
+    }
+}
