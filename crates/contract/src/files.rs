@@ -10,6 +10,8 @@
 //!
 //! A completion names a held group and a task. A task of the program's door function spawns it there.
 
+use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+
 use crate::layout::DevPtr;
 use crate::pages::DevPages;
 
@@ -44,6 +46,30 @@ crate::dev_consts! {
     pub const FILE_TIMER = 13;
     /// Go on when a timer has expired.
     pub const FILE_TICK = 14;
+    /// Listen for connections at an address of this machine.
+    pub const FILE_LISTEN = 15;
+    /// Connect to a listener.
+    pub const FILE_CONNECT = 16;
+    /// Open a socket for datagrams.
+    pub const FILE_DATAGRAMS = 17;
+    /// Take a connection that has come.
+    pub const FILE_ACCEPT = 18;
+    /// Receive bytes of a connection.
+    pub const FILE_RECEIVE = 19;
+    /// Send bytes over a connection.
+    pub const FILE_SEND = 20;
+    /// Receive a datagram.
+    pub const FILE_RECEIVE_FROM = 21;
+    /// Send a datagram.
+    pub const FILE_SEND_TO = 22;
+    /// End directions of a connection.
+    pub const FILE_SHUT = 23;
+    /// Write a socket's own address.
+    pub const FILE_ADDRESS = 24;
+    /// A direction that `FILE_SHUT` ends: nothing more is received.
+    pub const SHUT_RECEIVING = 1;
+    /// Nothing more is sent.
+    pub const SHUT_SENDING = 2;
     /// How to open a file: to read it.
     pub const FILE_FOR_READING = 1;
     /// To write it.
@@ -97,9 +123,11 @@ crate::dev_struct! {
         pub op: u32,
         /// The handle; to open, the number of the granted directory.
         pub handle: u32,
-        /// Where in the file; to truncate, the size; to open, how; to sleep or set a timer, after how many nanoseconds.
+        /// Where in the file; to truncate, the size; to open, how; to sleep or set a timer, after how many nanoseconds; with a
+        /// socket's address, its port and scope; to end directions of a connection, which.
         pub offset: u64,
-        /// The bytes to read or write, the path, or the place for a `DevFileStat`: an address in shared memory.
+        /// The bytes to read or write, the path, or the place for a `DevFileStat` or a `DevNetAddress`: an address in shared
+        /// memory.
         pub address: u64,
         /// How many bytes.
         pub len: u32,
@@ -110,9 +138,11 @@ crate::dev_struct! {
         /// The lower half of its argument.
         pub note: u32,
         /// To list: where the listing goes, and how many bytes there are. Of a page, the number of its word. To open a cached
-        /// file, the size that it may grow to.
+        /// file, the size that it may grow to. With a socket's address, its upper half; to receive a datagram, the place for its
+        /// sender.
         pub to: u64,
-        /// See `to`; to prefetch, how many bytes; to set a timer, its period in nanoseconds, or 0.
+        /// See `to`; to prefetch, how many bytes; to set a timer, its period in nanoseconds, or 0; with a
+        /// socket's address, its lower half.
         pub room: u64,
     }
 }
@@ -146,6 +176,54 @@ crate::dev_struct! {
         pub links: u32,
         /// Its number in its file system.
         pub inode: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// The address of a socket: that of the machine is an IPv6 address as a number, and IPv4 addresses are those in
+    /// `::ffff:0:0/96`.
+    #[derive(PartialEq, Eq)]
+    pub struct DevNetAddress: align 8, size 24 {
+        /// The upper half of the machine's address.
+        pub high: u64,
+        /// The lower half.
+        pub low: u64,
+        /// The port.
+        pub port: u32,
+        /// The link of an address that is unique on its link only, or 0.
+        pub scope: u32,
+    }
+}
+
+impl DevNetAddress {
+    /// The port and the scope, as a request has them.
+    pub fn port_and_scope(self) -> u64 {
+        u64::from(self.scope) << 32 | u64::from(self.port)
+    }
+    /// The address of a socket; `None` if there is no such port.
+    pub fn socket_address(self) -> Option<SocketAddr> {
+        let ip = Ipv6Addr::from_bits(u128::from(self.high) << 64 | u128::from(self.low));
+        let port = u16::try_from(self.port).ok()?;
+        Some(match ip.to_ipv4_mapped() {
+            Some(ip) => SocketAddr::from((ip, port)),
+            None => SocketAddrV6::new(ip, port, 0, self.scope).into(),
+        })
+    }
+}
+
+impl From<SocketAddr> for DevNetAddress {
+    fn from(address: SocketAddr) -> Self {
+        let (ip, scope) = match address {
+            SocketAddr::V4(address) => (address.ip().to_ipv6_mapped(), 0),
+            SocketAddr::V6(address) => (*address.ip(), address.scope_id()),
+        };
+        let bits = ip.to_bits();
+        Self {
+            high: (bits >> 64) as u64,
+            low: bits as u64,
+            port: address.port().into(),
+            scope,
+        }
     }
 }
 

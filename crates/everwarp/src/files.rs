@@ -76,10 +76,15 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(target_os = "linux")]
 pub use everwarp_files::{
-    CacheConfig, DevFileEntry, DevFileList, DevFileStat, DevFiles, FILE_CACHED, FILE_CREATE,
-    FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_KIND_DIRECTORY,
-    FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_SPAWNS,
-    FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats, FileTask, Files,
-    FilesConfig, FilesError, Got, Page, PageStats, Rights, Then, door,
+    AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
+};
+pub use everwarp_files::{
+    CacheConfig, DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress, FILE_CACHED,
+    FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
+    FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
+    FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats, FileTask,
+    Files, FilesConfig, FilesError, Got, Page, PageStats, Rights, SHUT_RECEIVING, SHUT_SENDING,
+    Then, door,
 };

@@ -7,10 +7,7 @@ use everwarp_io::{TimerError, Timers};
 
 use crate::errno::FileErrno;
 use crate::handles::{Handles, Open};
-use crate::request::{After, OfTime};
-
-/// Requests that have ended.
-pub(crate) type Ended = Vec<(After, Result<u32, FileErrno>)>;
+use crate::request::{After, Ended, OfTime};
 
 /// The bit of a sleep's number; handles do not have it.
 const SLEEP: u32 = 1 << 31;

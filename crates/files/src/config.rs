@@ -10,7 +10,7 @@ pub struct FilesConfig {
     /// Requests that wait to be taken (a power of two). The host takes them at once, so this is not how many requests may be on
     /// their way; four for each task that asks spare second tries.
     pub requests: u32,
-    /// Files and timers that are open at a time, up to 65,536.
+    /// Files, timers and sockets that are open at a time, up to 65,536.
     pub handles: u32,
     /// Timers and sleeps that are set at a time, up to 2^20; 0: tasks have none.
     pub timers: u32,
@@ -97,6 +97,6 @@ pub struct FileStats {
     pub in_flight: u64,
     /// How often the ring of requests was full.
     pub refused: u64,
-    /// Open files and timers.
+    /// Open files, timers and sockets.
     pub open: usize,
 }

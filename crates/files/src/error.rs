@@ -87,7 +87,7 @@ pub enum FilesError {
         /// The system's error.
         source: io::Error,
     },
-    /// The system refuses what a thread needs to wait for timers.
+    /// The system refuses what a thread needs to wait for timers and sockets.
     #[error("nothing can be waited for: {source}")]
     Waiting {
         /// The system's error.

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use everwarp_contract::files::FILE_DOOR_STEP;
 use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
+use everwarp_io::{Connection, Listener, Network};
 use everwarp_pages::PageStats;
 use everwarp_runtime::{Buffer, Engine, EngineKind, Instance, Shape};
 
@@ -17,8 +18,10 @@ use crate::errno::FileErrno;
 use crate::error::FilesError;
 use crate::faults::Faults;
 use crate::grants::{Grant, How};
+use crate::handles::Open;
 use crate::open_file::OpenFile;
 use crate::server::{DONE, Port, REQUEST, Server};
+use crate::socket::OpenSocket;
 use crate::system::System;
 use crate::waits::Waits;
 
@@ -197,6 +200,47 @@ impl Files {
         let given = self.server.give_cached(cache, file, how, room, serves);
         given.map(FileHandle).map_err(error)
     }
+    fn check_sockets(&self) -> Result<(), FilesError> {
+        match self.server.engine.kind() {
+            EngineKind::Cpu => Ok(()),
+            engine => Err(FilesError::PartNotOnEngine {
+                what: "sockets",
+                engine,
+            }),
+        }
+    }
+    /// Lets tasks use what of the network these rules say, in the place of earlier rules. Without rules they open no sockets.
+    ///
+    /// # Errors
+    /// [`FilesError::PartNotOnEngine`]: the engine has no sockets for tasks.
+    pub fn allow(&self, network: Network) -> Result<(), FilesError> {
+        self.check_sockets()?;
+        let own = self.server.network.lock();
+        *own.unwrap_or_else(PoisonError::into_inner) = Arc::new(network);
+        Ok(())
+    }
+    /// Gives tasks a listener, from which they accept connections.
+    ///
+    /// # Errors
+    /// [`FilesError::PartNotOnEngine`], [`FilesError::Handles`].
+    pub fn give_listener(&self, listener: &Listener) -> Result<FileHandle, FilesError> {
+        self.give_socket(listener.clone().into())
+    }
+    /// Gives tasks a connection.
+    ///
+    /// # Errors
+    /// [`FilesError::PartNotOnEngine`], [`FilesError::Handles`].
+    pub fn give_connection(&self, connection: &Connection) -> Result<FileHandle, FilesError> {
+        self.give_socket(connection.clone().into())
+    }
+    fn give_socket(&self, socket: OpenSocket) -> Result<FileHandle, FilesError> {
+        self.check_sockets()?;
+        let handles = &self.server.handles;
+        let handle = handles.insert(Open::Socket(Arc::new(socket)));
+        handle.map(FileHandle).ok_or(FilesError::Handles {
+            limit: handles.limit,
+        })
+    }
     /// The counters of the page cache; `None` without one.
     pub fn page_stats(&self) -> Option<PageStats> {
         let cache = self.server.cache.as_ref()?;
@@ -301,7 +345,7 @@ impl Files {
 const _: () = assert!(std::mem::offset_of!(DevFileControl, refused) == 8);
 
 impl Files {
-    /// Ends the service and waits for it: what was asked is still done, except what waits for a time. That and later requests
+    /// Ends the service and waits for it: what was asked is still done, except what waits for times and peers. That and later requests
     /// end with [`FileErrno::CANCELED`](crate::FileErrno::CANCELED). If the engine is parked and stays so, tasks cannot be told: then
     /// requests get no answer any more.
     pub fn close(&self) {
@@ -318,6 +362,8 @@ impl Files {
         }
         // A panic of a thread was printed.
         threads.into_iter().for_each(|t| drop(t.join()));
+        // A thread may have accepted a connection in the last moment.
+        self.server.handles.remove_sockets();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Handles: numbers for open files and for timers, which tasks cannot make up.
+//! Handles: numbers for open files, timers and sockets, which tasks cannot make up.
 //!
 //! A handle is a place (16 bits) and the place's generation (15 bits), so a handle that was closed names nothing until its
 //! place has been used 32,767 times more. Places are used again in turn.
@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::errno::FileErrno;
 use crate::open_file::OpenFile;
+use crate::socket::OpenSocket;
 
 const PLACE_BITS: u32 = 16;
 const LAST_GENERATION: u32 = 0x7fff;
@@ -17,6 +19,7 @@ pub(crate) enum Open {
     File(Arc<OpenFile>),
     /// A timer, which the server's clock has.
     Timer,
+    Socket(Arc<OpenSocket>),
 }
 
 impl From<Arc<OpenFile>> for Open {
@@ -56,7 +59,19 @@ impl Handles {
     }
     /// Gives something a handle; `None` if there are as many as there may be.
     pub(crate) fn insert(&self, open: impl Into<Open>) -> Option<u32> {
+        let make = || Ok::<_, FileErrno>((open.into(), ()));
+        self.insert_with(make).ok().map(|(handle, ())| handle)
+    }
+    /// Gives a handle to what `make` makes, which is not called if there are as many handles as there may be.
+    pub(crate) fn insert_with<T, E: From<FileErrno>>(
+        &self,
+        make: impl FnOnce() -> Result<(Open, T), E>,
+    ) -> Result<(u32, T), E> {
         let mut places = self.lock();
+        if places.all.len() as u32 == self.limit && places.free.is_empty() {
+            return Err(FileErrno::MFILE.into());
+        }
+        let (open, rest) = make()?;
         let fresh = places.all.len() as u32;
         let at = if fresh < self.limit {
             places.all.push(Place {
@@ -65,11 +80,26 @@ impl Handles {
             });
             fresh
         } else {
-            places.free.pop_front()?
+            places.free.pop_front().expect("one is free")
         };
         let place = &mut places.all[at as usize];
-        place.open = Some(open.into());
-        Some(place.generation << PLACE_BITS | at)
+        place.open = Some(open);
+        Ok((place.generation << PLACE_BITS | at, rest))
+    }
+    /// Takes the handles of all sockets back.
+    pub(crate) fn remove_sockets(&self) -> Vec<Arc<OpenSocket>> {
+        let mut places = self.lock();
+        let Places { all, free } = &mut *places;
+        let mut sockets = Vec::new();
+        for (at, place) in (0..).zip(all) {
+            if let Some(Open::Socket(socket)) = &place.open {
+                sockets.push(socket.clone());
+                place.open = None;
+                place.generation = place.generation % LAST_GENERATION + 1;
+                free.push_back(at);
+            }
+        }
+        sockets
     }
     /// What a handle names.
     pub(crate) fn get(&self, handle: u32) -> Option<Open> {
@@ -82,7 +112,7 @@ impl Handles {
     pub(crate) fn file(&self, handle: u32) -> Option<Arc<OpenFile>> {
         match self.get(handle)? {
             Open::File(file) => Some(file),
-            Open::Timer => None,
+            Open::Timer | Open::Socket(_) => None,
         }
     }
     /// Takes a handle back; from here on it names nothing.

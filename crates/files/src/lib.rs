@@ -5,7 +5,7 @@
 //! and a buffer that was shared. `docs/files.md` is the guide, and `everwarp-contract` has the layouts and the protocol.
 //!
 //! * A twin uses [`FileTask`] and [`FileEnd`]; device source has the same names in `everwarp/files/files.cuh`.
-//! * The same [`FileTask`] has timers.
+//! * The same [`FileTask`] has timers and sockets.
 //! * The host uses [`Files`]: it grants directories, gives open files, shares buffers, and serves the requests of one
 //!   instance with some threads.
 //!
@@ -15,6 +15,7 @@ mod config;
 mod errno;
 mod error;
 mod faults;
+mod net_task;
 mod page_task;
 mod ring;
 mod table;
@@ -42,6 +43,8 @@ mod listing;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
+mod networking;
+#[cfg(target_os = "linux")]
 mod open_file;
 #[cfg(target_os = "linux")]
 mod paging;
@@ -49,6 +52,8 @@ mod paging;
 mod request;
 #[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
+mod socket;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
@@ -62,9 +67,13 @@ pub use error::FilesError;
 pub use everwarp_contract::files::{
     FILE_CACHED, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
     FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
-    FILE_UNORDERED,
+    FILE_UNORDERED, SHUT_RECEIVING, SHUT_SENDING,
 };
-pub use everwarp_contract::{DevFileEntry, DevFileList, DevFileStat, DevFiles};
+pub use everwarp_contract::{DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress};
+#[cfg(target_os = "linux")]
+pub use everwarp_io::{
+    AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
+};
 pub use everwarp_pages::PageStats;
 pub use faults::Faults;
 pub use files::Files;

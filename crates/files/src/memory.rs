@@ -77,6 +77,10 @@ impl Range {
         self.out(0, &mut bytes)?;
         Ok(bytes)
     }
+    /// Copies the bytes from number `at` on out.
+    pub(crate) fn copy_part_out(&self, at: usize, bytes: &mut [u8]) -> Result<(), FileErrno> {
+        self.out(at, bytes)
+    }
     /// Copies bytes in, from the range's first on.
     pub(crate) fn copy_in(&self, bytes: &[u8]) -> Result<(), FileErrno> {
         self.put(0, &bytes[..bytes.len().min(self.len)])

@@ -1,7 +1,10 @@
 //! Requests, once they were copied out of the ring and checked.
 
+use std::net::SocketAddr;
+
 use everwarp_contract::files as device;
-use everwarp_contract::{DevFileDone, DevFileRequest, DevFileStat};
+use everwarp_contract::{DevFileDone, DevFileRequest, DevFileStat, DevNetAddress};
+use everwarp_io::Shutdown;
 
 use crate::errno::FileErrno;
 use crate::grants::How;
@@ -32,6 +35,9 @@ impl After {
         }
     }
 }
+
+/// Requests that have ended.
+pub(crate) type Ended = Vec<(After, Result<u32, FileErrno>)>;
 
 /// What is to be done to an open file.
 #[derive(Debug)]
@@ -92,6 +98,42 @@ pub(crate) enum OfTime {
     Stop(u32),
 }
 
+/// What kind of socket is opened, and its address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfNetwork {
+    Listen(SocketAddr),
+    Connect(SocketAddr),
+    Datagrams(SocketAddr),
+}
+
+/// What is asked of a socket.
+#[derive(Debug)]
+pub(crate) enum OfSocket {
+    Accept {
+        peer: Option<Range>,
+    },
+    Receive {
+        to: Range,
+    },
+    Send {
+        from: Range,
+    },
+    ReceiveFrom {
+        to: Range,
+        from: Option<Range>,
+    },
+    SendTo {
+        from: Range,
+        address: SocketAddr,
+    },
+    Shut(Shutdown),
+    Address {
+        to: Range,
+    },
+    /// The outcome of making a connection.
+    Connect,
+}
+
 /// What a task asks for.
 #[derive(Debug)]
 pub(crate) enum Asked {
@@ -112,6 +154,11 @@ pub(crate) enum Asked {
         op: Op,
     },
     Time(OfTime),
+    Network(OfNetwork),
+    Socket {
+        handle: u32,
+        op: OfSocket,
+    },
 }
 
 /// The task that goes on after a request.
@@ -128,6 +175,23 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
     let range = || match record.len > device::FILE_MOST {
         true => Err(FileErrno::INVAL),
         false => memory.range(record.address, record.len.into()),
+    };
+    let address = || {
+        let address = DevNetAddress {
+            high: record.to,
+            low: record.room,
+            port: record.offset as u32,
+            scope: (record.offset >> 32) as u32,
+        };
+        address.socket_address().ok_or(FileErrno::INVAL)
+    };
+    let place = |at: u64| memory.range(at, size_of::<DevNetAddress>() as u64);
+    let place_if_any = |at: u64| (at != 0).then(|| place(at)).transpose();
+    let of_socket = |op| {
+        Ok(Asked::Socket {
+            handle: record.handle,
+            op,
+        })
     };
     let stat = || memory.range(record.address, size_of::<DevFileStat>() as u64);
     let op = match record.op {
@@ -158,6 +222,42 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
             }));
         }
         device::FILE_TICK => return Ok(Asked::Time(OfTime::Tick(record.handle))),
+        device::FILE_LISTEN => return Ok(Asked::Network(OfNetwork::Listen(address()?))),
+        device::FILE_CONNECT => return Ok(Asked::Network(OfNetwork::Connect(address()?))),
+        device::FILE_DATAGRAMS => return Ok(Asked::Network(OfNetwork::Datagrams(address()?))),
+        device::FILE_ACCEPT => {
+            let peer = place_if_any(record.address)?;
+            return of_socket(OfSocket::Accept { peer });
+        }
+        device::FILE_RECEIVE => return of_socket(OfSocket::Receive { to: range()? }),
+        device::FILE_SEND => return of_socket(OfSocket::Send { from: range()? }),
+        device::FILE_RECEIVE_FROM => {
+            return of_socket(OfSocket::ReceiveFrom {
+                to: range()?,
+                from: place_if_any(record.to)?,
+            });
+        }
+        device::FILE_SEND_TO => {
+            return of_socket(OfSocket::SendTo {
+                from: range()?,
+                address: address()?,
+            });
+        }
+        device::FILE_SHUT => {
+            const RECEIVING: u64 = device::SHUT_RECEIVING as u64;
+            const SENDING: u64 = device::SHUT_SENDING as u64;
+            const BOTH: u64 = RECEIVING | SENDING;
+            return of_socket(OfSocket::Shut(match record.offset {
+                RECEIVING => Shutdown::Read,
+                SENDING => Shutdown::Write,
+                BOTH => Shutdown::Both,
+                _ => return Err(FileErrno::INVAL),
+            }));
+        }
+        device::FILE_ADDRESS => {
+            let to = place(record.address)?;
+            return of_socket(OfSocket::Address { to });
+        }
         device::FILE_READ => Op::Read {
             from: record.offset,
             to: range()?,

@@ -10,6 +10,7 @@ use everwarp_contract::files::{
     FILE_PREFETCH, FILE_TAKE_STEP,
 };
 use everwarp_contract::{DevFileDone, DevFileRequest, DevType, Layout};
+use everwarp_io::Network;
 use everwarp_pages::{CachedFile, Run, WriteBack};
 use everwarp_runtime::{Buffer, DevTask, Engine, Error, Instance, LinkedEngine, Pending};
 
@@ -21,6 +22,7 @@ use crate::handles::{Handles, Open};
 use crate::memory::{Memory, Range};
 use crate::open_file::OpenFile;
 use crate::request::{After, Asked, OfTime, Op, Request, after, decode};
+use crate::socket::OpenSocket;
 use crate::system::System;
 use crate::table_words::words_of;
 use crate::waits::Waits;
@@ -31,6 +33,8 @@ pub(crate) const DONE: usize = size_of::<DevFileDone>() / 8;
 
 /// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
 const IN_FLIGHT: u64 = 1 << 18;
+/// The most requests that wait for times and peers.
+const WAITING: u64 = 1 << 20;
 
 /// Something that a worker can do now.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub(crate) enum Job {
         after: After,
         before: Result<(), FileErrno>,
     },
+    /// A socket that may go on.
+    Socket(Arc<OpenSocket>),
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +75,7 @@ pub(crate) struct Work {
     pub(crate) done: Vec<DevFileDone>,
     /// Requests that were taken and whose completions were not handed back yet.
     pub(crate) in_flight: u64,
-    /// Those of them that wait for a time, which do not keep others from being taken.
+    /// Those of them that wait for times and peers, which do not keep others from being taken.
     pub(crate) waiting: u64,
     /// Those of them for which the engine's watchdog waits.
     outside: u64,
@@ -86,6 +92,8 @@ pub(crate) struct Server {
     pub(crate) memory: Memory,
     pub(crate) handles: Handles,
     pub(crate) grants: Mutex<Vec<Grant>>,
+    /// What of the network tasks may use.
+    pub(crate) network: Mutex<Arc<Network>>,
     pub(crate) system: System,
     pub(crate) cache: Option<Cache>,
     pub(crate) waits: Waits,
@@ -123,6 +131,7 @@ impl Server {
             engine,
             handles: Handles::new(handles),
             grants: Mutex::default(),
+            network: Mutex::default(),
             system,
             cache,
             waits,
@@ -231,15 +240,25 @@ impl Server {
     /// Takes one request in.
     fn accept(&self, record: &DevFileRequest) {
         let after = after(record);
+        let mut closed = None;
         let asked = decode(record, &self.memory).and_then(|asked| match asked {
-            Asked::Open { .. } | Asked::List { .. } | Asked::Time(_) => Ok((None, asked)),
+            Asked::Open { .. }
+            | Asked::List { .. }
+            | Asked::Time(_)
+            | Asked::Network(_)
+            | Asked::Socket { .. } => Ok((None, asked)),
             Asked::Of { handle, op } => {
                 let file = match self.handles.get(handle).ok_or(FileErrno::BADF)? {
                     Open::File(file) => file,
                     Open::Timer if matches!(op, Op::Close(_)) => {
                         return Ok((None, Asked::Time(OfTime::Stop(handle))));
                     }
-                    Open::Timer => return Err(FileErrno::BADF),
+                    Open::Socket(socket) if matches!(op, Op::Close(_)) => {
+                        self.handles.remove(handle);
+                        closed = Some(socket);
+                        return Ok((None, Asked::Of { handle, op }));
+                    }
+                    Open::Timer | Open::Socket(_) => return Err(FileErrno::BADF),
                 };
                 // The handle of a cached file stays until its pages have left.
                 if matches!(op, Op::Close(_)) && file.cached.is_none() {
@@ -250,6 +269,9 @@ impl Server {
         });
         let mut ready = Vec::new();
         self.set(|work| work.in_flight += 1);
+        if let Some(socket) = closed {
+            return self.close_socket(&socket, after);
+        }
         match asked {
             Err(error) => self.finish(after, Err(error)),
             Ok((Some(file), Asked::Of { op, .. })) => {
@@ -284,6 +306,12 @@ impl Server {
                 self.set(|work| work.jobs.push_back(job));
             }
             Ok((_, Asked::Time(asked))) => self.ask_clock(asked, after),
+            Ok((_, Asked::Network(asked))) => self.ask_network(&asked, after),
+            Ok((_, Asked::Socket { handle, op })) => match self.handles.get(handle) {
+                Some(Open::Socket(socket)) => self.ask_socket(&socket, op, after),
+                Some(_) => self.finish(after, Err(FileErrno::NOTSOCK)),
+                None => self.finish(after, Err(FileErrno::BADF)),
+            },
             Ok((None, Asked::Of { .. })) => unreachable!("a request of a file has its file"),
         }
     }
@@ -302,8 +330,22 @@ impl Server {
         self.set(|work| work.done.push(after.done(result)));
     }
 
+    /// Counts a request as one that waits, unless there are too many of them.
+    pub(crate) fn begin_wait(&self, after: After) -> bool {
+        let mut counted = false;
+        self.set(|work| {
+            counted = work.waiting < WAITING;
+            work.waiting += u64::from(counted);
+        });
+        if !counted {
+            self.finish(after, Err(FileErrno::NOBUFS));
+        }
+        counted
+    }
+
     /// Does jobs until all are done and no more can come.
     pub(crate) fn do_jobs(&self) {
+        let mut stage = Vec::new();
         loop {
             let job = {
                 let mut work = self.work();
@@ -339,6 +381,7 @@ impl Server {
                     let opened = execute::open(self.grant(dir), &path, how, &self.handles);
                     self.finish(after, opened);
                 }
+                Job::Socket(socket) => self.drive(&socket, &mut stage),
                 Job::Read(runs) => self.read_pages(runs),
                 Job::Write(pages) => self.write_pages(pages),
                 Job::Rest {

@@ -1,16 +1,21 @@
-//! Waiting for what tasks wait for: times.
+//! Waiting for what tasks wait for: times and peers.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::clock::Ended;
-use crate::request::{After, OfTime};
+use crate::errno::FileErrno;
+use crate::request::{After, Ended, OfTime};
 use crate::server::Server;
 
 impl Server {
     /// Takes a request for a timer in. It is counted among those in flight already.
     pub(crate) fn ask_clock(&self, asked: OfTime, after: After) {
-        self.set(|work| work.waiting += 1);
+        if matches!(asked, OfTime::Stop(_)) {
+            // However many wait: this one makes room.
+            self.set(|work| work.waiting += 1);
+        } else if !self.begin_wait(after) {
+            return;
+        }
         let mut ended = Vec::new();
         let sooner = {
             let mut state = self.waits.state();
@@ -28,7 +33,7 @@ impl Server {
         self.finish_waits(ended);
     }
     /// Hands on what requests that waited have ended with, all at once.
-    fn finish_waits(&self, ended: Ended) {
+    pub(crate) fn finish_waits(&self, ended: Ended) {
         if ended.is_empty() {
             return;
         }
@@ -45,7 +50,7 @@ impl Server {
             work.done.extend(done);
         });
     }
-    /// Waits for times until nothing is waited for any more.
+    /// Waits for times and peers until nothing is waited for any more.
     pub(crate) fn keep_waits(&self) {
         let mut ready = Vec::new();
         loop {
@@ -62,15 +67,27 @@ impl Server {
             if self.waits.reactor.wait_until(&mut ready, next).is_err() {
                 return self.abandon();
             }
+            for number in ready.drain(..) {
+                let socket = self.waits.state().watched.remove(&number);
+                if let Some(socket) = socket {
+                    self.drive_ready(socket);
+                }
+            }
         }
     }
     /// Ends everything that is waited for.
     pub(crate) fn end_waits(&self) {
         let mut ended = Vec::new();
-        {
+        // Of those that are being connected only the thread knows that waits for them.
+        let watched: Vec<_> = {
             let mut state = self.waits.state();
             state.clock.end(&self.handles, &mut ended);
+            // A socket that is being driven finds out when it has to wait.
             state.over = true;
+            state.watched.drain().map(|(_, socket)| socket).collect()
+        };
+        for socket in watched.iter().chain(&self.handles.remove_sockets()) {
+            socket.close(FileErrno::CANCELED, &mut ended);
         }
         self.finish_waits(ended);
         self.waits.wake();

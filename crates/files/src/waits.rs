@@ -1,11 +1,13 @@
 //! What tasks wait for outside of files, and the thread that waits for it.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_io::Reactor;
 
 use crate::clock::Clock;
+use crate::socket::OpenSocket;
 
 /// What tasks wait for outside of files.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Waits {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) clock: Clock,
+    /// Sockets for whose readiness the thread waits, by their numbers.
+    pub(crate) watched: HashMap<u64, Arc<OpenSocket>>,
     /// Nothing is waited for any more.
     pub(crate) over: bool,
 }
@@ -27,6 +31,7 @@ impl Waits {
             reactor: Reactor::new()?,
             state: Mutex::new(State {
                 clock: Clock::new(timers),
+                watched: HashMap::new(),
                 over: false,
             }),
         })

@@ -16,6 +16,7 @@ pub mod big;
 pub mod chameneos;
 pub mod chat;
 pub mod counting;
+pub mod echo;
 pub mod epidemic;
 pub mod fib;
 pub mod file_probe;

@@ -30,6 +30,8 @@ mod modules;
 mod pages;
 #[path = "conformance/programs.rs"]
 mod programs;
+#[path = "conformance/sockets.rs"]
+mod sockets;
 #[path = "conformance/submissions.rs"]
 mod submissions;
 #[path = "conformance/support.rs"]
@@ -78,6 +80,8 @@ fn all() -> impl Iterator<Item = &'static Case> {
         files::ALL,
         files::REFUSED,
         pages::ALL,
+        sockets::ALL,
+        sockets::REFUSED,
         timers::ALL,
         timers::REFUSED,
         handles::ALL,
@@ -154,8 +158,10 @@ fn concerns(way: &Way, case: &str) -> bool {
         "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine != "wgpu",
-        _ if is_of(timers::ALL) => return way.engine == "cpu",
-        _ if is_of(timers::REFUSED) => return way.engine == "cuda",
+        _ if is_of(timers::ALL) || is_of(sockets::ALL) => {
+            return way.engine == "cpu";
+        }
+        _ if is_of(timers::REFUSED) || is_of(sockets::REFUSED) => return way.engine == "cuda",
         _ if is_of(files::REFUSED) => return way.engine == "wgpu",
         _ => {}
     }

@@ -11,7 +11,7 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, fib, file_probe, gather,
+    REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, echo, fib, file_probe, gather,
     heap_probe, page_probe, probe, standard, words,
 };
 use everwarp_runtime::Image;
@@ -160,6 +160,9 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
     assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));
+    // CUDA refuses its sockets by name so far.
+    let echo = Image::of(vec![&echo::PROGRAM]);
+    assert_no_frames(&frames(nvrtc, &echo, &[90]));
 }
 
 fn programs_that_use_pages_compile(nvrtc: &Nvrtc) {

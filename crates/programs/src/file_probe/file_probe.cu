@@ -18,6 +18,16 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
     case 10: return files.sleep(s.offset, then);
     case 11: return files.timer(s.offset, s.address, then);
     case 12: return files.tick(handle, then);
+    case 13: return files.listen(*(const DevNetAddress*)s.address, then);
+    case 14: return files.connect(*(const DevNetAddress*)s.address, then);
+    case 15: return files.datagrams(*(const DevNetAddress*)s.address, then);
+    case 16: return files.accept(handle, (DevNetAddress*)s.address, then);
+    case 17: return files.receive(handle, (u8*)s.address, s.len, then);
+    case 18: return files.send(handle, (const u8*)s.address, s.len, then);
+    case 19: return files.receive_from(handle, (u8*)s.address, s.len, (DevNetAddress*)s.offset, then);
+    case 20: return files.send_to(handle, (const u8*)s.address, s.len, *(const DevNetAddress*)s.offset, then);
+    case 21: return files.shut(handle, (u32)s.offset, then);
+    case 22: return files.address(handle, (DevNetAddress*)s.address, then);
     default: return files.list(handle, (const u8*)s.address, s.len, (u8*)s.offset, s.room, then);
   }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everwarp::files::{self, FileEnd, FileTask, Then};
+use everwarp::files::{self, DevNetAddress, FileEnd, FileTask, Then};
 use everwarp::{DevPtr, TaskCx};
 
 use super::{ASK, DONE, DOOR, DevFileProbe, DevFileStep};
@@ -17,6 +17,11 @@ fn result<'a>(p: &DevFileProbe, step: u32) -> &'a AtomicU64 {
     assert!(step < p.count, "there is such a step");
     // SAFETY: the table has as many results as there are steps.
     unsafe { element(DevPtr::new(p.results.address()), step.into()) }
+}
+
+fn net_address(at: u64) -> DevNetAddress {
+    // SAFETY: the script's maker has put an address there.
+    *unsafe { element(DevPtr::new(at), 0) }
 }
 
 /// Asks for a step. False if there was no room.
@@ -45,6 +50,19 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
         10 => files.sleep(step.offset, then),
         11 => files.timer(step.offset, step.address, then),
         12 => files.tick(handle, then),
+        13 => files.listen(net_address(step.address), then),
+        14 => files.connect(net_address(step.address), then),
+        15 => files.datagrams(net_address(step.address), then),
+        16 => files.accept(handle, DevPtr::new(step.address), then),
+        17 => files.receive(handle, bytes, step.len, then),
+        18 => files.send(handle, bytes, step.len, then),
+        19 => {
+            let sender = DevPtr::new(step.offset);
+            files.receive_from(handle, bytes, step.len, sender, then)
+        }
+        20 => files.send_to(handle, bytes, step.len, net_address(step.offset), then),
+        21 => files.shut(handle, step.offset as u32, then),
+        22 => files.address(handle, DevPtr::new(step.address), then),
         _ => {
             let (to, room) = (DevPtr::new(step.offset), step.room.into());
             files.list(handle, bytes, step.len, to, room, then)

@@ -85,6 +85,20 @@ pub enum Op {
     /// The period is in `address`.
     Timer,
     Tick,
+    /// The address is in memory, here and of the next two.
+    Listen,
+    Connect,
+    Datagrams,
+    Accept,
+    Receive,
+    Send,
+    /// The place for the sender is `offset`.
+    ReceiveFrom,
+    /// The address is in memory at `offset`.
+    SendTo,
+    /// The directions are `offset`.
+    Shut,
+    Address,
 }
 
 impl DevFileStep {

@@ -1,4 +1,5 @@
-// Files of native tasks. The twins are crates/files/src/task.rs, crates/files/src/time_task.rs and crates/files/src/ring.rs, which have the promises.
+// Files of native tasks. The twins are crates/files/src/task.rs, crates/files/src/time_task.rs,
+// crates/files/src/net_task.rs and crates/files/src/ring.rs, which have the promises.
 #pragma once
 #include "everwarp/files/pages.cuh"
 
@@ -95,6 +96,38 @@ struct Files {
     return post(FILE_TIMER, 0, after, nullptr, 0, then, nullptr, period);
   }
   __device__ __forceinline__ bool tick(u32 handle, Then then) { return post(FILE_TICK, handle, 0, nullptr, 0, then); }
+
+  // Sockets. An address is the number of an IPv6 address, in which those of IPv4 have their places.
+  __device__ __forceinline__ bool listen(const DevNetAddress& at, Then then) { return open_socket(FILE_LISTEN, at, then); }
+  __device__ __forceinline__ bool connect(const DevNetAddress& to, Then then) { return open_socket(FILE_CONNECT, to, then); }
+  __device__ __forceinline__ bool datagrams(const DevNetAddress& at, Then then) {
+    return open_socket(FILE_DATAGRAMS, at, then);
+  }
+  __device__ __forceinline__ bool accept(u32 handle, DevNetAddress* peer, Then then) {
+    return post(FILE_ACCEPT, handle, 0, peer, 0, then);
+  }
+  __device__ __forceinline__ bool receive(u32 handle, u8* to, u32 len, Then then) {
+    return post(FILE_RECEIVE, handle, 0, to, len, then);
+  }
+  __device__ __forceinline__ bool send(u32 handle, const u8* from, u32 len, Then then) {
+    return post(FILE_SEND, handle, 0, from, len, then);
+  }
+  __device__ __forceinline__ bool receive_from(u32 handle, u8* to, u32 len, DevNetAddress* sender, Then then) {
+    return post(FILE_RECEIVE_FROM, handle, 0, to, len, then, sender);
+  }
+  __device__ __forceinline__ bool send_to(u32 handle, const u8* from, u32 len, const DevNetAddress& to, Then then) {
+    return post(FILE_SEND_TO, handle, port_and_scope(to), from, len, then, (void*)to.high, to.low);
+  }
+  __device__ __forceinline__ bool shut(u32 handle, u32 directions, Then then) {
+    return post(FILE_SHUT, handle, directions, nullptr, 0, then);
+  }
+  __device__ __forceinline__ bool address(u32 handle, DevNetAddress* to, Then then) {
+    return post(FILE_ADDRESS, handle, 0, to, 0, then);
+  }
+  __device__ __forceinline__ static u64 port_and_scope(const DevNetAddress& a) { return (u64)a.scope << 32 | a.port; }
+  __device__ __forceinline__ bool open_socket(u32 op, const DevNetAddress& a, Then then) {
+    return post(op, 0, port_and_scope(a), nullptr, 0, then, (void*)a.high, a.low);
+  }
 
   // Acquires the page with the byte at `offset` of a cached file, for the running task or for the task that goes on. One lane of
   // a warp or a block calls.

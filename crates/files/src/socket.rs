@@ -1,0 +1,321 @@
+//! An open socket, and the order of its requests.
+//!
+//! What comes in (connections, bytes) and what goes out (bytes, ends) are two lines. The requests of a line are done one after
+//! the other, in the order in which they were made; the lines do not wait for each other. One thread at a time drives both
+//! lines as far as they go without waiting. Then the socket is watched, and is driven again when it is ready.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use everwarp_contract::{DevNetAddress, DevType, Layout};
+use everwarp_io::{Connection, DATAGRAM_MOST, Endpoint, Interest, Listener, Shutdown, Socket};
+
+use crate::errno::FileErrno;
+use crate::request::{After, Ended, OfSocket};
+
+/// Bytes that move at a time.
+pub(crate) const STAGE: usize = 256 << 10;
+
+#[derive(Debug)]
+enum Kind {
+    /// One that the host has given.
+    Listener(Listener),
+    /// One that a task has opened.
+    Endpoint(Endpoint),
+    Connection(Connection),
+}
+
+/// A request in line.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) op: OfSocket,
+    /// How many bytes were sent.
+    sent: usize,
+    pub(crate) after: After,
+}
+
+impl Waiter {
+    pub(crate) fn new(op: OfSocket, after: After) -> Self {
+        Self { op, sent: 0, after }
+    }
+    fn is_input(&self) -> bool {
+        matches!(
+            self.op,
+            OfSocket::Accept { .. } | OfSocket::Receive { .. } | OfSocket::ReceiveFrom { .. }
+        )
+    }
+    /// It will not be done. Bytes that were sent before count.
+    fn given_up(self, error: FileErrno) -> (After, Result<u32, FileErrno>) {
+        let result = match self.sent {
+            0 => Err(error),
+            sent => Ok(sent as u32),
+        };
+        (self.after, result)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    /// Requests for what comes in, and for what goes out.
+    waiting: [VecDeque<Waiter>; 2],
+    /// A thread drives it, or is about to.
+    driven: bool,
+    /// Something has come meanwhile.
+    again: bool,
+    /// No request is taken any more.
+    closed: bool,
+}
+
+/// An open socket.
+#[derive(Debug)]
+pub(crate) struct OpenSocket {
+    kind: Kind,
+    lines: Mutex<Lines>,
+}
+
+/// Why a request is not done.
+pub(crate) enum Stop {
+    /// It has to wait.
+    Wait,
+    Error(FileErrno),
+}
+
+impl From<FileErrno> for Stop {
+    fn from(error: FileErrno) -> Self {
+        Self::Error(error)
+    }
+}
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Self::Wait,
+            _ => Self::Error(error.into()),
+        }
+    }
+}
+
+/// Takes a connection that has come.
+pub(crate) type TakeConnection<'t> = dyn Fn() -> io::Result<Connection> + 't;
+
+/// Gives sockets their handles.
+pub(crate) struct Givers<'g> {
+    /// A handle for a connection, which is only taken if there is a handle for it.
+    pub(crate) accepted: &'g dyn Fn(&TakeConnection<'_>) -> Result<(u32, Connection), Stop>,
+    /// A handle for the socket itself.
+    pub(crate) connected: &'g dyn Fn() -> Result<u32, FileErrno>,
+}
+
+/// Whether a thread is done with driving a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Driven {
+    /// It is: the socket is watched, or nothing waits.
+    Done,
+    /// More has come: once more.
+    Again,
+}
+
+impl From<Connection> for OpenSocket {
+    fn from(connection: Connection) -> Self {
+        Self::of(Kind::Connection(connection))
+    }
+}
+impl From<Listener> for OpenSocket {
+    fn from(listener: Listener) -> Self {
+        Self::of(Kind::Listener(listener))
+    }
+}
+impl From<Endpoint> for OpenSocket {
+    fn from(endpoint: Endpoint) -> Self {
+        Self::of(Kind::Endpoint(endpoint))
+    }
+}
+
+impl OpenSocket {
+    fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            lines: Mutex::default(),
+        }
+    }
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        match &self.kind {
+            Kind::Listener(listener) => listener.socket(),
+            Kind::Endpoint(endpoint) => endpoint.socket(),
+            Kind::Connection(connection) => connection.socket(),
+        }
+    }
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn connection(&self) -> Result<&Connection, FileErrno> {
+        match &self.kind {
+            Kind::Listener(_) => Err(FileErrno::NOTCONN),
+            Kind::Endpoint(endpoint) => Ok(endpoint.connection()),
+            Kind::Connection(connection) => Ok(connection),
+        }
+    }
+    fn endpoint(&self) -> Result<&Endpoint, FileErrno> {
+        match &self.kind {
+            Kind::Endpoint(endpoint) => Ok(endpoint),
+            _ => Err(FileErrno::NOTSUP),
+        }
+    }
+
+    /// Puts a request in line; gives it back if the socket is closed. Returns whether the caller must have the socket driven.
+    pub(crate) fn push(&self, waiter: Waiter) -> Result<bool, Waiter> {
+        let mut lines = self.lines();
+        if lines.closed {
+            return Err(waiter);
+        }
+        let line = usize::from(!waiter.is_input());
+        lines.waiting[line].push_back(waiter);
+        Ok(lines.wants_driver())
+    }
+    /// It may be ready. Returns whether the caller must have it driven.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.lines().wants_driver()
+    }
+    /// Takes no more requests, and ends those that wait.
+    pub(crate) fn close(&self, error: FileErrno, ended: &mut Ended) {
+        self.lines().close(error, ended);
+        if let Kind::Endpoint(endpoint) = &self.kind {
+            // Another thread may have it for a moment. The peer and the port do not wait for that. A socket that is not
+            // connected refuses.
+            let _ = endpoint.connection().shut_down(Shutdown::Both);
+        }
+    }
+
+    /// Does what can be done now. The caller is the one thread that drives the socket. `end` gets what has ended.
+    pub(crate) fn drive(
+        &self,
+        stage: &mut Vec<u8>,
+        givers: &Givers<'_>,
+        mut end: impl FnMut((After, Result<u32, FileErrno>)),
+    ) {
+        for line in 0..2 {
+            loop {
+                let next = self.lines().waiting[line].pop_front();
+                let Some(mut waiter) = next else { break };
+                match self.attempt(&mut waiter, stage, givers) {
+                    Ok(value) => end((waiter.after, Ok(value))),
+                    Err(Stop::Error(error)) => end(waiter.given_up(error)),
+                    Err(Stop::Wait) => {
+                        let mut lines = self.lines();
+                        if lines.closed {
+                            drop(lines);
+                            end(waiter.given_up(FileErrno::CANCELED));
+                        } else {
+                            lines.waiting[line].push_front(waiter);
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    /// Ends driving it. `watch` has the socket watched for what its lines wait for.
+    pub(crate) fn driven(
+        &self,
+        watch: impl FnOnce(Interest) -> Result<(), FileErrno>,
+        ended: &mut Ended,
+    ) -> Driven {
+        let mut lines = self.lines();
+        if std::mem::take(&mut lines.again) {
+            return Driven::Again;
+        }
+        lines.driven = false;
+        let [read, write] = [0, 1].map(|line: usize| !lines.waiting[line].is_empty());
+        if read || write {
+            // With the lines locked no other thread can watch it for less.
+            if let Err(error) = watch(Interest { read, write }) {
+                lines.close(error, ended);
+            }
+        }
+        Driven::Done
+    }
+
+    fn attempt(
+        &self,
+        waiter: &mut Waiter,
+        stage: &mut Vec<u8>,
+        givers: &Givers<'_>,
+    ) -> Result<u32, Stop> {
+        stage.resize(STAGE, 0);
+        match &waiter.op {
+            OfSocket::Accept { peer } => {
+                let (handle, connection) = (givers.accepted)(&|| match &self.kind {
+                    Kind::Listener(listener) => listener.accept(),
+                    Kind::Endpoint(endpoint) => endpoint.accept(),
+                    Kind::Connection(_) => Err(io::ErrorKind::InvalidInput.into()),
+                })?;
+                if let (Some(to), Some(peer)) = (peer, connection.peer()) {
+                    to.copy_in(DevNetAddress::from(peer).bytes())?;
+                }
+                Ok(handle)
+            }
+            OfSocket::Receive { to } => {
+                let most = to.len().min(STAGE);
+                if most == 0 {
+                    return Err(FileErrno::INVAL.into());
+                }
+                let bytes = self.connection()?.receive(&mut stage[..most], false)?;
+                to.copy_in(&stage[..bytes])?;
+                Ok(bytes as u32)
+            }
+            OfSocket::ReceiveFrom { to, from } => {
+                let most = to.len().min(DATAGRAM_MOST);
+                let endpoint = self.endpoint()?;
+                let (bytes, sender) = endpoint.receive_from(&mut stage[..most], false)?;
+                to.copy_in(&stage[..bytes])?;
+                if let Some(from) = from {
+                    let sender = sender.map_or(DevNetAddress::ZERO, DevNetAddress::from);
+                    from.copy_in(sender.bytes())?;
+                }
+                Ok(bytes as u32)
+            }
+            OfSocket::Send { from } => {
+                let connection = self.connection()?;
+                while waiter.sent < from.len() {
+                    let part = &mut stage[..(from.len() - waiter.sent).min(STAGE)];
+                    from.copy_part_out(waiter.sent, part)?;
+                    waiter.sent += connection.send(part)?;
+                }
+                Ok(waiter.sent as u32)
+            }
+            OfSocket::SendTo { from, address } => {
+                if from.len() > DATAGRAM_MOST {
+                    return Err(FileErrno::MSGSIZE.into());
+                }
+                let part = &mut stage[..from.len()];
+                from.copy_part_out(0, part)?;
+                Ok(self.endpoint()?.send_to(part, *address)? as u32)
+            }
+            OfSocket::Shut(how) => {
+                self.connection()?.shut_down(*how)?;
+                Ok(0)
+            }
+            OfSocket::Address { to } => {
+                let address = self.socket().local_address()?;
+                to.copy_in(DevNetAddress::from(address).bytes())?;
+                Ok(0)
+            }
+            OfSocket::Connect => {
+                self.endpoint()?.finish_connect()?;
+                Ok((givers.connected)()?)
+            }
+        }
+    }
+}
+
+impl Lines {
+    fn wants_driver(&mut self) -> bool {
+        self.again = self.driven;
+        !std::mem::replace(&mut self.driven, true)
+    }
+    fn close(&mut self, error: FileErrno, ended: &mut Ended) {
+        self.closed = true;
+        let waiters = self.waiting.iter_mut().flat_map(|line| line.drain(..));
+        ended.extend(waiters.map(|waiter| waiter.given_up(error)));
+    }
+}
