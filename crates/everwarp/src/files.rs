@@ -77,6 +77,9 @@
 //! ```
 
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub use everwarp_files::Record;
+#[cfg(target_os = "linux")]
 pub use everwarp_files::{
     AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
 };

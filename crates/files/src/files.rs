@@ -20,6 +20,7 @@ use crate::faults::Faults;
 use crate::grants::{Grant, How};
 use crate::handles::Open;
 use crate::open_file::OpenFile;
+use crate::record::Record;
 use crate::server::{DONE, Port, REQUEST, Server};
 use crate::socket::OpenSocket;
 use crate::system::System;
@@ -56,6 +57,25 @@ impl Files {
     /// # Errors
     /// [`FilesError::NotOnEngine`]: the wgpu engine does not have them. [`FilesError::PartNotOnEngine`]: it does not have this. A size cannot work, or memory is short.
     pub fn new(engine: &Engine, config: FilesConfig) -> Result<Self, FilesError> {
+        Self::with(engine, config, None)
+    }
+    /// The same with a record of what happens to the files, for tests of what a power cut leaves.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[doc(hidden)]
+    pub fn recorded(
+        engine: &Engine,
+        config: FilesConfig,
+        record: Arc<Record>,
+    ) -> Result<Self, FilesError> {
+        Self::with(engine, config, Some(record))
+    }
+    fn with(
+        engine: &Engine,
+        config: FilesConfig,
+        record: Option<Arc<Record>>,
+    ) -> Result<Self, FilesError> {
         if engine.kind() == EngineKind::Wgpu {
             return Err(FilesError::NotOnEngine {
                 engine: engine.kind(),
@@ -107,7 +127,7 @@ impl Files {
         Ok(Self {
             server: Arc::new(Server::new(
                 engine.clone(),
-                System::new(faults),
+                System::new(faults, record),
                 config.handles,
                 cache,
                 waits,

@@ -49,6 +49,8 @@ mod open_file;
 #[cfg(target_os = "linux")]
 mod paging;
 #[cfg(target_os = "linux")]
+mod record;
+#[cfg(target_os = "linux")]
 mod request;
 #[cfg(target_os = "linux")]
 mod server;
@@ -78,4 +80,7 @@ pub use everwarp_pages::PageStats;
 pub use faults::Faults;
 pub use files::Files;
 pub use page_task::{Got, Page};
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub use record::Record;
 pub use task::{FILE_SPAWNS, FileEnd, FileTask, Then, door};

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::errno::FileErrno;
 use crate::faults::Faults;
+use crate::record::Record;
 
 /// How often a file may refuse for now before its request fails.
 const PATIENCE: u32 = 1000;
@@ -15,6 +16,7 @@ const PATIENCE: u32 = 1000;
 /// The system.
 #[derive(Debug)]
 pub(crate) struct System {
+    record: Option<Arc<Record>>,
     faults: Option<(Faults, Mutex<u64>)>,
 }
 
@@ -61,11 +63,40 @@ fn part_of(ranges: &[(*mut u8, usize)], mut skip: usize, mut len: usize) -> Vec<
     parts
 }
 
+/// Writes at an offset with one call; without one, after the file's last byte.
+///
+/// # Safety
+/// - `from` is valid for reads of `len` bytes, and stays so during the call.
+unsafe fn write_once(
+    file: &File,
+    from: *const u8,
+    len: usize,
+    to: Option<u64>,
+) -> io::Result<usize> {
+    let fd = file.as_raw_fd();
+    moved(match to {
+        Some(to) => {
+            let at = offset(to)?;
+            // SAFETY: by the caller's word.
+            unsafe { libc::pwrite(fd, from.cast(), len, at) }
+        }
+        None => {
+            let part = libc::iovec {
+                iov_base: from.cast_mut().cast(),
+                iov_len: len,
+            };
+            // SAFETY: as above; the offset is ignored.
+            unsafe { libc::pwritev2(fd, &raw const part, 1, 0, libc::RWF_APPEND) }
+        }
+    })
+}
+
 impl System {
-    pub(crate) fn new(faults: Option<Faults>) -> Self {
+    /// The system with these faults. What changes files is recorded.
+    pub(crate) fn new(faults: Option<Faults>, record: Option<Arc<Record>>) -> Self {
         // The state of the generator must not be 0.
         let faults = faults.map(|faults| (faults, Mutex::new(faults.seed.wrapping_mul(2) | 1)));
-        Self { faults }
+        Self { record, faults }
     }
 
     /// Whether a call happens, and how many of its bytes.
@@ -176,21 +207,18 @@ impl System {
         self.transfer(Kind::Writes, len, |done, part| {
             // SAFETY: the part is inside the range, by the caller's word.
             let part_at = unsafe { from.add(done) };
-            let fd = file.as_raw_fd();
-            moved(match to {
-                Some(to) => {
-                    let at = offset(to.saturating_add(done as u64))?;
-                    // SAFETY: as above.
-                    unsafe { libc::pwrite(fd, part_at.cast(), part, at) }
-                }
-                None => {
-                    let part = libc::iovec {
-                        iov_base: part_at.cast_mut().cast(),
-                        iov_len: part,
-                    };
-                    // SAFETY: as above; the offset is ignored.
-                    unsafe { libc::pwritev2(fd, &raw const part, 1, 0, libc::RWF_APPEND) }
-                }
+            let at = to.map(|to| to.saturating_add(done as u64));
+            let Some(record) = &self.record else {
+                // SAFETY: as above.
+                return unsafe { write_once(file, part_at, part, at) };
+            };
+            // Tasks may write to pages meanwhile, so the bytes are those of one moment.
+            let mut bytes = vec![0; part];
+            // SAFETY: as above, and the vector has that many bytes.
+            unsafe { bytes.as_mut_ptr().copy_from(part_at, part) };
+            record.write(file, at, bytes, |bytes| {
+                // SAFETY: the range is that of the slice.
+                unsafe { write_once(file, bytes.as_ptr(), bytes.len(), at) }
             })
         })
     }
@@ -251,14 +279,22 @@ impl System {
         self.patiently(|| {
             self.fate(Kind::Other, 0)?;
             offset(size)?;
-            file.set_len(size)
+            let call = || file.set_len(size);
+            match &self.record {
+                Some(record) => record.truncate(file, size, call),
+                None => call(),
+            }
         })
     }
 
     pub(crate) fn sync(&self, file: &File) -> Result<(), FileErrno> {
         self.patiently(|| {
             self.fate(Kind::Other, 0)?;
-            file.sync_all()
+            let call = || file.sync_all();
+            match &self.record {
+                Some(record) => record.sync(file, call),
+                None => call(),
+            }
         })
     }
 
@@ -277,10 +313,13 @@ mod tests {
     #[test]
     fn hidden_faults_change_no_result() {
         for seed in 0..20 {
-            let system = System::new(Some(Faults {
-                delayed: 0,
-                ..Faults::hidden(seed)
-            }));
+            let system = System::new(
+                Some(Faults {
+                    delayed: 0,
+                    ..Faults::hidden(seed)
+                }),
+                None,
+            );
             let file = tempfile::tempfile().expect("a temporary file");
             let bytes: Vec<u8> = (0..10_000_u32).map(|at| (at * 7 / 3) as u8).collect();
             let mut got = vec![0; bytes.len() + 10];
@@ -300,10 +339,13 @@ mod tests {
     #[test]
     fn hidden_faults_change_no_ranges() {
         for seed in 0..20 {
-            let system = System::new(Some(Faults {
-                delayed: 0,
-                ..Faults::hidden(seed)
-            }));
+            let system = System::new(
+                Some(Faults {
+                    delayed: 0,
+                    ..Faults::hidden(seed)
+                }),
+                None,
+            );
             let file = tempfile::tempfile().expect("a temporary file");
             let bytes: Vec<u8> = (0..9_000_u32).map(|at| (at * 7 / 3) as u8).collect();
             let mut got = vec![0; bytes.len() + 100];
@@ -331,7 +373,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a temporary file");
         let bytes = [1; 100];
         let write = |faults| {
-            let system = System::new(Some(faults));
+            let system = System::new(Some(faults), None);
             // SAFETY: the range is that of the array.
             unsafe { system.write(&file, bytes.as_ptr(), bytes.len(), Some(0)) }
         };

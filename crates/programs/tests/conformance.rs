@@ -9,6 +9,8 @@ mod actor_faults;
 mod actor_services;
 #[path = "conformance/actors.rs"]
 mod actors;
+#[path = "conformance/durability.rs"]
+mod durability;
 #[path = "conformance/epochs.rs"]
 mod epochs;
 #[path = "conformance/errors.rs"]
@@ -80,6 +82,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         files::ALL,
         files::REFUSED,
         pages::ALL,
+        durability::ALL,
         sockets::ALL,
         sockets::REFUSED,
         timers::ALL,
@@ -158,7 +161,7 @@ fn concerns(way: &Way, case: &str) -> bool {
         "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine != "wgpu",
-        _ if is_of(timers::ALL) || is_of(sockets::ALL) => {
+        _ if is_of(durability::ALL) || is_of(timers::ALL) || is_of(sockets::ALL) => {
             return way.engine == "cpu";
         }
         _ if is_of(timers::REFUSED) || is_of(sockets::REFUSED) => return way.engine == "cuda",

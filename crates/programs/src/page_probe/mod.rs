@@ -95,6 +95,20 @@ impl Walk {
         seed: u32,
     ) -> Result<Self, FilesError> {
         let files = Files::new(engine, config)?;
+        Self::with(engine, files, file, size, walkers, seed)
+    }
+    /// The same with files that have a cache and serve nothing else.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(
+        engine: &Engine,
+        files: Files,
+        file: File,
+        size: u64,
+        walkers: u32,
+        seed: u32,
+    ) -> Result<Self, FilesError> {
         let handle = files.give_cached(file, Rights::ReadWrite, 0)?;
         let left = engine.buffer(walkers as usize)?;
         let params = DevPageProbe {
