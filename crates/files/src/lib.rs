@@ -39,6 +39,8 @@ mod grants;
 #[cfg(target_os = "linux")]
 mod handles;
 #[cfg(target_os = "linux")]
+mod lines;
+#[cfg(target_os = "linux")]
 mod listing;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -1,7 +1,7 @@
 //! A record of what happens to files, from which the images are made that a power cut may leave. For tests.
 //!
-//! A write may be on the device as soon as its call has begun, and is for certain once a sync has succeeded that began after the
-//! call had returned. Until then each sector may have what it had at the last such sync or after any later write, whatever the
+//! A write may be on the device from the start of its call on. It is there for certain when a sync has succeeded that started after
+//! the call had returned. Until then each sector may have what it had at the last such sync or after any later write, whatever the
 //! others have; and so may the file's size. A sector is old or new, not half of each.
 
 use std::collections::{BTreeMap, BTreeSet};

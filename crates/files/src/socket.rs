@@ -4,7 +4,6 @@
 //! the other, in the order in which they were made; the lines do not wait for each other. One thread at a time drives both
 //! lines as far as they go without waiting. Then the socket is watched, and is driven again when it is ready.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +11,7 @@ use everwarp_contract::{DevNetAddress, DevType, Layout};
 use everwarp_io::{Connection, DATAGRAM_MOST, Endpoint, Interest, Listener, Shutdown, Socket};
 
 use crate::errno::FileErrno;
+use crate::lines::{Finish, Lines};
 use crate::request::{After, Ended, OfSocket};
 
 /// Bytes that move at a time.
@@ -55,23 +55,11 @@ impl Waiter {
     }
 }
 
-#[derive(Debug, Default)]
-struct Lines {
-    /// Requests for what comes in, and for what goes out.
-    waiting: [VecDeque<Waiter>; 2],
-    /// A thread drives it, or is about to.
-    driven: bool,
-    /// Something has come meanwhile.
-    again: bool,
-    /// No request is taken any more.
-    closed: bool,
-}
-
 /// An open socket.
 #[derive(Debug)]
 pub(crate) struct OpenSocket {
     kind: Kind,
-    lines: Mutex<Lines>,
+    lines: Mutex<Lines<Waiter>>,
 }
 
 /// Why a request is not done.
@@ -145,7 +133,7 @@ impl OpenSocket {
             Kind::Connection(connection) => connection.socket(),
         }
     }
-    fn lines(&self) -> MutexGuard<'_, Lines> {
+    fn lines(&self) -> MutexGuard<'_, Lines<Waiter>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
     fn connection(&self) -> Result<&Connection, FileErrno> {
@@ -164,21 +152,17 @@ impl OpenSocket {
 
     /// Puts a request in line; gives it back if the socket is closed. Returns whether the caller must have the socket driven.
     pub(crate) fn push(&self, waiter: Waiter) -> Result<bool, Waiter> {
-        let mut lines = self.lines();
-        if lines.closed {
-            return Err(waiter);
-        }
         let line = usize::from(!waiter.is_input());
-        lines.waiting[line].push_back(waiter);
-        Ok(lines.wants_driver())
+        self.lines().push(line, waiter)
     }
     /// It may be ready. Returns whether the caller must have it driven.
     pub(crate) fn is_ready(&self) -> bool {
-        self.lines().wants_driver()
+        self.lines().ready()
     }
     /// Takes no more requests, and ends those that wait.
     pub(crate) fn close(&self, error: FileErrno, ended: &mut Ended) {
-        self.lines().close(error, ended);
+        let waiters = self.lines().close();
+        ended.extend(waiters.into_iter().map(|waiter| waiter.given_up(error)));
         if let Kind::Endpoint(endpoint) = &self.kind {
             // Another thread may have it for a moment. The peer and the port do not wait for that. A socket that is not
             // connected refuses.
@@ -195,18 +179,15 @@ impl OpenSocket {
     ) {
         for line in 0..2 {
             loop {
-                let next = self.lines().waiting[line].pop_front();
+                let next = self.lines().next(line);
                 let Some(mut waiter) = next else { break };
                 match self.attempt(&mut waiter, stage, givers) {
                     Ok(value) => end((waiter.after, Ok(value))),
                     Err(Stop::Error(error)) => end(waiter.given_up(error)),
                     Err(Stop::Wait) => {
-                        let mut lines = self.lines();
-                        if lines.closed {
-                            drop(lines);
+                        let back = self.lines().put_back(line, waiter);
+                        if let Err(waiter) = back {
                             end(waiter.given_up(FileErrno::CANCELED));
-                        } else {
-                            lines.waiting[line].push_front(waiter);
                         }
                         break;
                     }
@@ -221,15 +202,15 @@ impl OpenSocket {
         ended: &mut Ended,
     ) -> Driven {
         let mut lines = self.lines();
-        if std::mem::take(&mut lines.again) {
-            return Driven::Again;
-        }
-        lines.driven = false;
-        let [read, write] = [0, 1].map(|line: usize| !lines.waiting[line].is_empty());
-        if read || write {
+        match lines.finish() {
+            Finish::Again => return Driven::Again,
+            Finish::Idle => {}
             // With the lines locked no other thread can watch it for less.
-            if let Err(error) = watch(Interest { read, write }) {
-                lines.close(error, ended);
+            Finish::Watch([read, write]) => {
+                if let Err(error) = watch(Interest { read, write }) {
+                    let waiters = lines.close();
+                    ended.extend(waiters.into_iter().map(|waiter| waiter.given_up(error)));
+                }
             }
         }
         Driven::Done
@@ -305,17 +286,5 @@ impl OpenSocket {
                 Ok((givers.connected)()?)
             }
         }
-    }
-}
-
-impl Lines {
-    fn wants_driver(&mut self) -> bool {
-        self.again = self.driven;
-        !std::mem::replace(&mut self.driven, true)
-    }
-    fn close(&mut self, error: FileErrno, ended: &mut Ended) {
-        self.closed = true;
-        let waiters = self.waiting.iter_mut().flat_map(|line| line.drain(..));
-        ended.extend(waiters.map(|waiter| waiter.given_up(error)));
     }
 }

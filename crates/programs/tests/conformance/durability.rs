@@ -1,7 +1,7 @@
 //! Writes that were acknowledged outlast a process that is killed at any moment, and a power cut.
 //!
 //! A case starts itself once more as a writer, kills it, and looks at its files; and again. `EVERWARP_KILLS` says how often:
-//! `EVERWARP_KILLS=1000 EVERWARP_CASE_LIMIT_S=3600 cargo test --release -p everwarp-programs --test conformance -- killed`
+//! `EVERWARP_KILLS=1000 EVERWARP_CASE_LIMIT_S=3600 cargo test --release -p everwarp-programs --test conformance -- are_killed`
 //! is the long run.
 
 use std::fs::{File, OpenOptions};
