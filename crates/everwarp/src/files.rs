@@ -4,6 +4,9 @@
 //! directories and gives open files with [`Files`]. The chapter "Files from a native task" in the book has the promises.
 //! The CPU engine and CUDA have files; wgpu refuses them with [`FilesError::NotOnEngine`].
 //!
+//! The same [`FileTask`] sets timers and uses sockets, on the CPU engine so far: see the chapter "Timers and sockets of native
+//! tasks".
+//!
 //! ```
 //! use std::sync::Arc;
 //!

@@ -1,4 +1,4 @@
-//! Files of native tasks.
+//! Files, timers and sockets of native tasks.
 //!
 //! A task asks the host to open, read, write, append, truncate, stat, sync or close, and names the task that goes on when
 //! that is done. Until then it holds its group open, so no thread and no warp waits. The bytes go straight between the file
