@@ -95,7 +95,7 @@ impl Server {
     /// Closes a socket, whose handle is gone. Requests that wait end.
     pub(crate) fn close_socket(&self, socket: &OpenSocket, after: After) {
         // However many wait: this one makes room.
-        self.set(|work| work.waiting += 1);
+        self.work().waiting += 1;
         let mut ended = Vec::new();
         socket.close(FileErrno::CANCELED, &mut ended);
         // From here on no thread has it watched again.

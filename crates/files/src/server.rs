@@ -268,7 +268,7 @@ impl Server {
             }
         });
         let mut ready = Vec::new();
-        self.set(|work| work.in_flight += 1);
+        self.work().in_flight += 1;
         if let Some(socket) = closed {
             return self.close_socket(&socket, after);
         }
@@ -332,11 +332,12 @@ impl Server {
 
     /// Counts a request as one that waits, unless there are too many of them.
     pub(crate) fn begin_wait(&self, after: After) -> bool {
-        let mut counted = false;
-        self.set(|work| {
-            counted = work.waiting < WAITING;
+        let counted = {
+            let mut work = self.work();
+            let counted = work.waiting < WAITING;
             work.waiting += u64::from(counted);
-        });
+            counted
+        };
         if !counted {
             self.finish(after, Err(FileErrno::NOBUFS));
         }

@@ -86,10 +86,13 @@ impl From<io::Error> for Stop {
 /// Takes a connection that has come.
 pub(crate) type TakeConnection<'t> = dyn Fn() -> io::Result<Connection> + 't;
 
+/// A connection with its handle.
+pub(crate) type Accepted = Result<(u32, Connection), Stop>;
+
 /// Gives sockets their handles.
 pub(crate) struct Givers<'g> {
     /// A handle for a connection, which is only taken if there is a handle for it.
-    pub(crate) accepted: &'g dyn Fn(&TakeConnection<'_>) -> Result<(u32, Connection), Stop>,
+    pub(crate) accepted: &'g dyn Fn(&TakeConnection<'_>) -> Accepted,
     /// A handle for the socket itself.
     pub(crate) connected: &'g dyn Fn() -> Result<u32, FileErrno>,
 }

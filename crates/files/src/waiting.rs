@@ -12,7 +12,7 @@ impl Server {
     pub(crate) fn ask_clock(&self, asked: OfTime, after: After) {
         if matches!(asked, OfTime::Stop(_)) {
             // However many wait: this one makes room.
-            self.set(|work| work.waiting += 1);
+            self.work().waiting += 1;
         } else if !self.begin_wait(after) {
             return;
         }

@@ -238,7 +238,10 @@ fn sockets_outlast_hostile_peers(select: Select) {
     let mut idle = 0;
     while idle < 200 {
         match (&deaf).write(&bytes) {
-            Ok(_) => idle = 0,
+            Ok(sent) => {
+                assert!(sent > 0, "it is connected");
+                idle = 0;
+            }
             Err(_) => {
                 idle += 1;
                 std::thread::sleep(Duration::from_millis(1));
