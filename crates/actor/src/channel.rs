@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::DevType;
@@ -12,6 +12,7 @@ use crate::error::ActorError;
 use crate::message::{MAX_ASK_WORDS, Message};
 use crate::post::Post;
 use crate::side::{Receiving, Sending, Side, ValueType, Words};
+use crate::sync::Condvar;
 use crate::system::ActorSystem;
 
 /// The most bytes of a channel's value.

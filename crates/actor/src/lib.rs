@@ -2,17 +2,30 @@
 //!
 //! This crate is **internal** to everwarp, which shows it as `everwarp::actor`.
 //!
-//! Under `--cfg loom` only the protocol is built, for its models.
+//! Under `--cfg loom` only the protocols are built, for their models.
 
-#![cfg_attr(loom, allow(dead_code, reason = "models use a part of it"))]
+#![cfg_attr(
+    loom,
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "models use a part of it"
+    )
+)]
 
+mod credits;
 mod ending;
 mod id;
 mod mail;
 mod mailbox;
+mod message;
 mod mutant;
 mod notes;
+mod number;
 mod pool;
+mod restarts;
+mod side;
 mod sync;
 mod table;
 mod turn;
@@ -40,11 +53,7 @@ mod events;
 #[cfg(not(loom))]
 mod failures;
 #[cfg(not(loom))]
-mod message;
-#[cfg(not(loom))]
 mod neighbours;
-#[cfg(not(loom))]
-mod number;
 #[cfg(not(loom))]
 mod payload;
 #[cfg(not(loom))]
@@ -53,13 +62,9 @@ mod post;
 #[doc(hidden)] // `actors!` names it
 pub mod program;
 #[cfg(not(loom))]
-mod restarts;
-#[cfg(not(loom))]
 mod services;
 #[cfg(not(loom))]
 mod services_host;
-#[cfg(not(loom))]
-mod side;
 #[cfg(not(loom))]
 mod simulation;
 #[cfg(not(loom))]

@@ -3,21 +3,29 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use everwarp_contract::actor::{DEAD_ENDED, DEAD_GONE};
 
+use crate::credits::Credits;
 use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
+use crate::message::{MAX_WORDS, Message};
 use crate::mutant::{BROKEN, Mutant};
 use crate::notes::NEWS;
 use crate::pool::Pool;
+use crate::side::{Clock, Op, Side, Taken};
 use crate::sync::Ordering;
 use crate::table::{Cell, Control, Shard, Slot, Table};
 use crate::turn::{self, Takes, TurnHost, Work};
+
+mod channels;
+mod credits;
+mod processes;
 
 /// A handler for all actors of a model: it may send the message on.
 type Handler = fn(&Table<'_>, ActorId) -> Option<ActorId>;
@@ -36,11 +44,17 @@ struct World {
     /// Ends of actors that were reported.
     ended: Mutex<Vec<ActorId>>,
     handler: Handler,
+    /// Of a model with channels: what the host keeps for its actors.
+    side: Option<Side>,
+    /// Of a model with a stream to the host: what its only actor puts messages into.
+    outlet: Option<Credits>,
 }
 
 impl World {
     fn new(slots: usize, cells: usize, handler: Handler) -> Self {
         Self {
+            side: None,
+            outlet: None,
             slots: (0..slots).map(|_| Slot::default()).collect(),
             cells: (0..cells).map(|_| Cell::default()).collect(),
             shards: (0..2).map(|_| Shard::default()).collect(),
@@ -101,6 +115,16 @@ impl World {
             &mut host,
             |turn, host, work| {
                 let Work::Message(cell) = work else {
+                    if let Some(side) = &self.side {
+                        let none_left = || {
+                            turn.slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
+                        };
+                        if let Taken::Message(message) = side.take_news(turn.id, none_left) {
+                            let value = (turn.id, message.words[0]);
+                            self.handled.lock().unwrap().push(value);
+                        }
+                        return;
+                    }
                     let mut news = self.news.lock().unwrap();
                     if news.0 > 0 {
                         *news = (news.0 - 1, news.1 + 1);
@@ -112,6 +136,14 @@ impl World {
                 };
                 let content = self.cells[cell as usize].words[0].load(Ordering::Relaxed);
                 self.handled.lock().unwrap().push((turn.id, content));
+                if let Some(outlet) = &self.outlet {
+                    let message = Message::new(ActorId::NONE, 0, &[content], MAX_WORDS);
+                    outlet.put(message, || {
+                        // As `ActorCx::pause`.
+                        let _ = turn.table.signal(turn.id, Signal::Pause);
+                        turn.pauses = true;
+                    });
+                }
                 match (self.handler)(&turn.table, turn.id) {
                     Some(to) => turn.deliver(host, to, cell),
                     None => turn.free(cell),
@@ -122,6 +154,18 @@ impl World {
     }
     fn settle(&self) {
         while self.step() {}
+    }
+    /// What the courier does; see `TaskHost::carry`.
+    fn carry(&self) {
+        let side = self.side.as_ref().expect("the model has channels");
+        while let Some((actor, op)) = side.next_op() {
+            assert_eq!(op, Op::News, "no model has others");
+            match self.table().announce(actor, NEWS) {
+                Signalled::Activate => self.queue(actor.slot()),
+                Signalled::Gone => side.forget(actor),
+                _ => {}
+            }
+        }
     }
     fn handled(&self) -> usize {
         self.handled.lock().unwrap().len()
@@ -148,7 +192,10 @@ impl TurnHost for Host<'_> {
     fn out_of_cells(&mut self) {
         panic!("the model has enough cells");
     }
-    fn ended(&mut self, actor: ActorId, _: Ending, _: bool) {
+    fn ended(&mut self, actor: ActorId, ending: Ending, _: bool) {
+        if let Some(side) = &self.world.side {
+            side.ended(actor, ending);
+        }
         self.world.ended.lock().unwrap().push(actor);
     }
 }

@@ -1,12 +1,13 @@
 //! Actors of the host: closures that handle messages, streams to and from the host with credits, and topics.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use everwarp_contract::actor::MESSAGE_MISSED;
 
 use crate::context::ActorCx;
+use crate::credits::{Credits, Drained, Offered};
 use crate::error::ActorError;
 use crate::id::ActorId;
 use crate::message::{MAX_WORDS, Message};
@@ -23,27 +24,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Messages between an actor and the host.
-#[derive(Debug, Default)]
-struct Queue {
-    messages: VecDeque<Message>,
-    /// Of an outlet: its actor is deactivated. Of an inlet: its actor has news, or runs.
-    busy: bool,
-    /// The other side has ended.
-    closed: bool,
-}
-#[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
-    changed: Condvar,
-}
-
-/// Closes a queue when the actor's closure is dropped, which ends with the actor.
-struct Closes(Arc<Shared>);
+/// Closes a stream when its actor's closure is dropped, which ends with the actor.
+struct Closes(Arc<Credits>);
 impl Drop for Closes {
     fn drop(&mut self) {
-        lock(&self.0.queue).closed = true;
-        self.0.changed.notify_all();
+        self.0.close();
     }
 }
 
@@ -75,8 +60,7 @@ impl Link {
 #[derive(Debug)]
 pub struct Outlet {
     link: Link,
-    shared: Arc<Shared>,
-    credits: usize,
+    credits: Arc<Credits>,
 }
 
 impl Outlet {
@@ -86,26 +70,15 @@ impl Outlet {
     }
     /// The next message. None if there is none within this time, or no more will come.
     pub fn next_within(&self, timeout: Duration) -> Option<Message> {
-        let queue = lock(&self.shared.queue);
-        let waits = |q: &mut Queue| q.messages.is_empty() && !q.closed;
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(queue, timeout, waits);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let message = queue.messages.pop_front();
-        let resumes = queue.busy && queue.messages.len() <= self.credits / 2;
-        queue.busy &= !resumes;
-        drop(queue);
-        if resumes {
+        let (message, goes_on) = self.credits.take(timeout);
+        if goes_on {
             self.link.request(Op::Resume);
         }
         message
     }
     /// Whether no message waits and no more will come, because its actor has ended.
     pub fn is_closed(&self) -> bool {
-        let queue = lock(&self.shared.queue);
-        queue.closed && queue.messages.is_empty()
+        self.credits.is_over()
     }
 }
 
@@ -121,8 +94,7 @@ impl Drop for Outlet {
 pub struct Inlet {
     link: Link,
     to: ActorId,
-    shared: Arc<Shared>,
-    credits: usize,
+    credits: Arc<Credits>,
     patience: Duration,
 }
 
@@ -157,45 +129,29 @@ impl Inlet {
     /// There are more than [`MAX_WORDS`] words.
     pub fn send_within(&self, tag: u8, words: &[u64], wait: Duration) -> Result<(), ActorError> {
         let message = Message::new(ActorId::NONE, tag, words, MAX_WORDS);
-        let queue = lock(&self.shared.queue);
-        let waits = |q: &mut Queue| q.messages.len() >= self.credits && !q.closed;
-        let waited = self.shared.changed.wait_timeout_while(queue, wait, waits);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if queue.closed {
-            return Err(ActorError::Gone { actor: self.to });
-        }
-        if queue.messages.len() >= self.credits {
-            return Err(ActorError::Full { actor: self.to });
-        }
-        queue.messages.push_back(message);
-        if !std::mem::replace(&mut queue.busy, true) {
-            drop(queue);
-            self.link
-                .side
-                .tell(self.link.actor, Message::new(ActorId::NONE, 0, &[], 0));
-            self.link.post.carry(&self.link.side)?;
+        match self.credits.offer(message, wait) {
+            Offered::Closed => return Err(ActorError::Gone { actor: self.to }),
+            Offered::Full => return Err(ActorError::Full { actor: self.to }),
+            Offered::Taken => {}
+            Offered::Announce => {
+                self.link
+                    .side
+                    .tell(self.link.actor, Message::new(ActorId::NONE, 0, &[], 0));
+                self.link.post.carry(&self.link.side)?;
+            }
         }
         Ok(())
     }
     /// Waits until the actor's mailbox, or that of this stream's own actor, has all messages. Returns whether it has.
     pub fn flush_within(&self, timeout: Duration) -> bool {
-        let queue = lock(&self.shared.queue);
-        let waits = |q: &mut Queue| !q.messages.is_empty() && !q.closed;
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(queue, timeout, waits);
-        let queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        queue.messages.is_empty()
+        self.credits.flush(timeout)
     }
 }
 
 impl Drop for Inlet {
     /// What was sent still arrives, and then the stream's own actor ends.
     fn drop(&mut self) {
-        let mut queue = lock(&self.shared.queue);
-        queue.closed = true;
-        drop(queue);
+        self.credits.close();
         self.link
             .side
             .tell(self.link.actor, Message::new(ActorId::NONE, 0, &[], 0));
@@ -344,23 +300,14 @@ impl ActorSystem {
     /// `credits` is 0.
     pub fn outlet(&self, kind: u32, credits: usize) -> Result<Outlet, ActorError> {
         assert!(credits > 0, "a stream has one credit at least");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Credits::new(credits));
         let closes = Closes(shared.clone());
         let actor = self.launch_host(kind, move |actor, message| {
-            let shared = &closes.0;
-            let mut queue = lock(&shared.queue);
-            queue.messages.push_back(*message);
-            if queue.messages.len() >= credits && !queue.busy {
-                queue.busy = true;
-                // Under the lock, so that the host's request to go on comes later.
-                actor.pause();
-            }
-            shared.changed.notify_all();
+            closes.0.put(*message, || actor.pause());
         })?;
         Ok(Outlet {
             link: Link::of(self.local_for("streams")?, actor),
-            shared,
-            credits,
+            credits: shared,
         })
     }
 
@@ -373,27 +320,20 @@ impl ActorSystem {
     /// `credits` is 0.
     pub fn inlet(&self, kind: u32, to: ActorId, credits: usize) -> Result<Inlet, ActorError> {
         assert!(credits > 0, "a stream has one credit at least");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Credits::new(credits));
         let closes = Closes(shared.clone());
         let mut watches = false;
         let actor = self.launch_host(kind, move |actor, message| {
-            let shared = &closes.0;
             if !std::mem::replace(&mut watches, true) {
                 actor.monitor(to, 0);
             }
-            let mut queue = lock(&shared.queue);
-            if message.down().is_some() {
-                queue.closed = true;
-                queue.messages.clear();
-            }
             let most = actor.sends_left().saturating_sub(1) as usize;
-            let count = queue.messages.len().min(most);
-            let taken: Vec<Message> = queue.messages.drain(..count).collect();
-            queue.busy = !queue.messages.is_empty();
-            let (more, ends) = (queue.busy, queue.closed && !queue.busy);
-            drop(queue);
-            shared.changed.notify_all();
-            for message in &taken {
+            let Drained {
+                messages,
+                more,
+                ends,
+            } = closes.0.drain(most, message.down().is_some());
+            for message in &messages {
                 actor.relay(to, message, true);
             }
             if more {
@@ -405,8 +345,7 @@ impl ActorSystem {
         Ok(Inlet {
             link: Link::of(self.local_for("streams")?, actor),
             to,
-            shared,
-            credits,
+            credits: shared,
             patience: self.config.patience,
         })
     }

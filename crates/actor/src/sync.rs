@@ -1,6 +1,13 @@
-//! The atomics of the mailbox protocol: loom's under `--cfg loom`, the standard library's otherwise.
+//! The atomics of the mailbox protocol, and the locks of what the host keeps: loom's under `--cfg loom`, the standard
+//! library's otherwise.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};

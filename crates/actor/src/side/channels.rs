@@ -5,10 +5,12 @@
 //! 4. A closed channel takes no values, and neither senders nor receivers wait for it. What it holds is still received.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
+use crate::mutant::{Mutant, broken};
+use crate::sync::{Condvar, Mutex};
 
 use super::{News, State};
 
@@ -331,6 +333,9 @@ impl State {
     /// The news of an actor that has ended: the values among them come back.
     pub(super) fn bring_back(&mut self, news: VecDeque<News>, after: &mut After) {
         let mut left = Vec::new();
+        if broken(Mutant::ValuesForgotten) {
+            return;
+        }
         for value in news {
             if let News::Value(value) = value {
                 if let Some(channel) = self.channels.get_mut(&value.channel) {
@@ -371,7 +376,9 @@ pub(super) fn abandon(channels: HashMap<u64, Channel>) {
     for channel in channels.into_values() {
         channel.changed.notify_all();
         for party in channel.receivers {
-            if let Party::Call(call) = party {
+            if let Party::Call(call) = party
+                && !broken(Mutant::AbandonsSilently)
+            {
                 call(None);
             }
         }

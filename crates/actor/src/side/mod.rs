@@ -11,21 +11,26 @@ mod dead_letters;
 mod groups;
 mod kept;
 mod names;
+#[cfg(not(loom))]
+mod part;
+#[cfg(loom)]
+#[path = "part_in_models.rs"]
+mod part;
 mod sending;
 mod timers;
 mod watching;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use everwarp_contract::actor::DEAD_ENDED;
 
-use crate::context::ActorCx;
 use crate::id::ActorId;
 use crate::message::Message;
-use crate::payload::Payloads;
+use crate::mutant::{Mutant, broken};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use channels::{Receiving, Sending, ValueType, Words};
 pub use dead_letters::{DeadLetter, DeadLetters};
@@ -33,6 +38,7 @@ pub(crate) use groups::NotSupervised;
 pub use groups::{GroupId, GroupStats, Member, Policy, Strategy, Supervision};
 pub use kept::KeptAsk;
 pub(crate) use names::NotNamed;
+pub(crate) use part::Part;
 pub use timers::TimerId;
 pub use watching::Monitor;
 
@@ -43,6 +49,7 @@ use channels::{After, Announced, Channel};
 use groups::Groups;
 use kept::Kept;
 use names::Names;
+use part::{Closure, Payloads};
 use timers::Timers;
 use watching::Watcher;
 
@@ -114,26 +121,6 @@ impl Record {
             && self.channels.is_empty()
             && self.group.is_none()
             && self.part.is_none()
-    }
-}
-
-/// What an actor of the host runs.
-type Closure = dyn FnMut(&mut ActorCx<'_, '_, '_>, &Message) + Send;
-
-/// The closure of an actor of the host.
-#[derive(Clone)]
-pub(crate) struct Part(Arc<Mutex<Box<Closure>>>);
-
-impl Part {
-    /// Handles a message.
-    pub(crate) fn run(&self, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
-        let mut closure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        closure(actor, message);
-    }
-}
-impl std::fmt::Debug for Part {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Part")
     }
 }
 
@@ -236,6 +223,10 @@ impl Side {
     pub(crate) fn next_op(&self) -> Option<(ActorId, Op)> {
         let mut state = self.state();
         let op = state.ops.pop_front();
+        if broken(Mutant::CourierUnseen) && op.is_none() {
+            drop(state);
+            state = self.state();
+        }
         state.courier &= op.is_some();
         op
     }
@@ -270,7 +261,7 @@ impl Side {
     pub(crate) fn set_part(&self, actor: ActorId, closure: Box<Closure>) {
         let mut state = self.state();
         if !state.closed {
-            state.record(actor).part = Some(Part(Arc::new(Mutex::new(closure))));
+            state.record(actor).part = Some(Part::new(closure));
         }
     }
     /// The closure of an actor of the host.
@@ -283,7 +274,7 @@ impl Side {
             return;
         }
         self.start_clock();
-        self.state().kicked = true;
+        self.state().kicked = !broken(Mutant::KickUnseen);
         self.changed.notify_all();
     }
     /// An actor to which news were to be announced does not live.

@@ -1,9 +1,11 @@
 //! What senders and receivers of channels call. Each takes the side's lock once, and runs continuations when it is free.
 
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::id::ActorId;
+use crate::mutant::{Mutant, broken};
+use crate::sync::{Condvar, MutexGuard};
 
 use super::channels::{
     After, Channel, Closed, Continuation, Party, Receiving, Seat, Sending, ValueType, Words,
@@ -102,6 +104,10 @@ impl Side {
         // Not yet known is whether it waits, so it is asked for a value first.
         match state.receive(from, None, &mut after) {
             Receiving::Empty => {
+                if broken(Mutant::JoinsLate) {
+                    drop(state);
+                    state = self.state();
+                }
                 let waits = state.receive(from, Some(Party::Call(call)), &mut after);
                 debug_assert!(waits == Receiving::Waits, "the lock is held");
             }
@@ -140,7 +146,7 @@ impl Side {
             Some(Ok(_)) => Sending::Sent,
             Some(Err(Closed)) => Sending::Closed,
             None => {
-                let mut state = state;
+                let mut state = self.keep_or_mutate(state);
                 if let Some(channel) = state.channels.get_mut(&to.0) {
                     channel.leave(&seat);
                 }
@@ -166,17 +172,26 @@ impl Side {
         if received != Receiving::Waits {
             return received;
         }
-        let mut state = self.wait_for(&seat, changed, until);
+        let state = self.wait_for(&seat, changed, until);
         match seat.take() {
             Some(Ok(words)) => Receiving::Value(words),
             Some(Err(Closed)) => Receiving::Closed,
             None => {
+                let mut state = self.keep_or_mutate(state);
                 if let Some(channel) = state.channels.get_mut(&from.0) {
                     channel.leave(&seat);
                 }
                 Receiving::Empty
             }
         }
+    }
+    /// The lock under which a thread has seen that its time is over.
+    fn keep_or_mutate<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        if broken(Mutant::LeavesLate) {
+            drop(state);
+            return self.state();
+        }
+        state
     }
     /// Waits until a thread's sending or receiving has ended, or the time is over. The system may end meanwhile.
     fn wait_for(
@@ -186,13 +201,16 @@ impl Side {
         until: Option<Instant>,
     ) -> MutexGuard<'_, State> {
         let mut state = self.state();
+        if broken(Mutant::SeatUnseen) {
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
         loop {
             let end = seat.take();
             if let Some(end) = end {
                 seat.set(end);
                 return state;
             }
-            if state.closed {
+            if state.closed && !broken(Mutant::SystemEndUnseen) {
                 seat.set(Err(Closed));
                 return state;
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use everwarp_process::{ChannelError, Endpoint, gpu};
 use tokio::sync::Notify;
 
-use crate::lock::{lock, wait_for};
+use crate::lock::{lock, wait, wait_for};
 
 /// Which side of a channel an end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,23 @@ struct Queue {
     messages: VecDeque<Vec<u8>>,
     /// Open ends of each side.
     ends: [usize; 2],
+}
+
+impl Queue {
+    /// Takes the first message, if it has up to `room` bytes.
+    fn take(&mut self, room: usize) -> Result<Vec<u8>, ChannelError> {
+        let first = self.messages.front();
+        if first.is_some_and(|message| message.len() > room) {
+            return Err(ChannelError::Size);
+        }
+        let closed = self.ends[Side::Send as usize] == 0;
+        let empty = if closed {
+            ChannelError::Closed
+        } else {
+            ChannelError::Again
+        };
+        self.messages.pop_front().ok_or(empty)
+    }
 }
 
 /// A queue of messages.
@@ -87,7 +104,26 @@ impl Channel {
     }
 
     pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), ChannelError> {
-        let mut queue = lock(&self.queue);
+        let sent = self.put(&mut lock(&self.queue), message);
+        if sent.is_ok() {
+            self.wake(Side::Receive);
+        }
+        sent
+    }
+
+    /// Receives a message of up to `room` bytes. A longer message stays in the queue.
+    pub(crate) fn try_receive(&self, room: usize) -> Result<Vec<u8>, ChannelError> {
+        let received = lock(&self.queue).take(room);
+        match &received {
+            Ok(_) => self.wake(Side::Send),
+            // Another receiver may have room for it.
+            Err(ChannelError::Size) => self.wake(Side::Receive),
+            Err(_) => {}
+        }
+        received
+    }
+
+    fn put(&self, queue: &mut Queue, message: &[u8]) -> Result<(), ChannelError> {
         if queue.ends[Side::Receive as usize] == 0 {
             return Err(ChannelError::Closed);
         }
@@ -98,29 +134,7 @@ impl Channel {
             return Err(ChannelError::Again);
         }
         queue.messages.push_back(message.to_vec());
-        drop(queue);
-        self.wake(Side::Receive);
         Ok(())
-    }
-
-    /// Receives a message of up to `room` bytes. A longer message stays in the queue.
-    pub(crate) fn try_receive(&self, room: usize) -> Result<Vec<u8>, ChannelError> {
-        let mut queue = lock(&self.queue);
-        let Some(message) = queue.messages.pop_front() else {
-            return Err(match queue.ends[Side::Send as usize] {
-                0 => ChannelError::Closed,
-                _ => ChannelError::Again,
-            });
-        };
-        if message.len() > room {
-            queue.messages.push_front(message);
-            drop(queue);
-            self.wake(Side::Receive);
-            return Err(ChannelError::Size);
-        }
-        drop(queue);
-        self.wake(Side::Send);
-        Ok(message)
     }
 
     /// Repeats an attempt until it does not fail with [`ChannelError::Again`]; for processes.
@@ -140,34 +154,33 @@ impl Channel {
         }
     }
 
-    /// Repeats an attempt for up to `timeout`; for threads of the host.
+    /// Repeats an attempt for up to `timeout`; for threads of the host. The lock is held from the attempt to the wait, so that
+    /// a change after the attempt ends the wait: `crates/actor/src/models/processes.rs` is its model.
     fn retry_blocking<T>(
         &self,
         timeout: Option<Duration>,
-        mut attempt: impl FnMut() -> Result<T, ChannelError>,
+        mut attempt: impl FnMut(&mut Queue) -> Result<T, ChannelError>,
     ) -> Result<T, ChannelError> {
         let begin = Instant::now();
+        let mut queue = lock(&self.queue);
         loop {
-            match attempt() {
+            match attempt(&mut queue) {
                 Err(ChannelError::Again) => {}
                 decided => return decided,
             }
-            let left = match timeout {
-                None => RETRY,
-                Some(timeout) => timeout.saturating_sub(begin.elapsed()),
+            queue = match timeout {
+                None => wait(&self.host_changed, queue),
+                Some(timeout) => {
+                    let left = timeout.saturating_sub(begin.elapsed());
+                    if left.is_zero() {
+                        return Err(ChannelError::Again);
+                    }
+                    wait_for(&self.host_changed, queue, left)
+                }
             };
-            if left.is_zero() {
-                return Err(ChannelError::Again);
-            }
-            // A change between the attempt and this wait is seen by the next attempt, after `RETRY` at the latest.
-            let queue = lock(&self.queue);
-            drop(wait_for(&self.host_changed, queue, left.min(RETRY)));
         }
     }
 }
-
-/// A thread of the host tries again after this time at the latest.
-const RETRY: Duration = Duration::from_millis(1);
 
 /// An end of a channel. Dropping the last end of a side closes that side; each clone is an end of its own.
 #[derive(Debug)]
@@ -214,12 +227,16 @@ impl Endpoint for ChannelSide {
 
     fn send(&self, message: &[u8], timeout: Option<Duration>) -> Result<(), ChannelError> {
         let channel = &self.channel;
-        channel.retry_blocking(timeout, || channel.try_send(message))
+        channel.retry_blocking(timeout, |queue| channel.put(queue, message))?;
+        channel.wake(Side::Receive);
+        Ok(())
     }
 
     fn receive(&self, timeout: Option<Duration>) -> Result<Vec<u8>, ChannelError> {
         let channel = &self.channel;
-        channel.retry_blocking(timeout, || channel.try_receive(usize::MAX))
+        let message = channel.retry_blocking(timeout, |queue| queue.take(usize::MAX))?;
+        channel.wake(Side::Send);
+        Ok(message)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,0 +1,31 @@
+//! What actors of the host run, and the values that messages carry: both need the whole crate.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::context::ActorCx;
+use crate::message::Message;
+
+pub(super) use crate::payload::Payloads;
+
+/// What an actor of the host runs.
+pub(super) type Closure = dyn FnMut(&mut ActorCx<'_, '_, '_>, &Message) + Send;
+
+/// The closure of an actor of the host.
+#[derive(Clone)]
+pub(crate) struct Part(Arc<Mutex<Box<Closure>>>);
+
+impl Part {
+    pub(super) fn new(closure: Box<Closure>) -> Self {
+        Self(Arc::new(Mutex::new(closure)))
+    }
+    /// Handles a message.
+    pub(crate) fn run(&self, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
+        let mut closure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        closure(actor, message);
+    }
+}
+impl std::fmt::Debug for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Part")
+    }
+}
