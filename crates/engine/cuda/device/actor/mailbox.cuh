@@ -41,13 +41,9 @@ EW_FN u32* actor_link(const DevActors* s, u32 pool, u32 number) {
 // The calling lane's shard.
 EW_FN u32 actor_own_shard() { return blockIdx.x * BLOCK_THREADS + threadIdx.x; }
 
-// A shard that is as good as any other.
-EW_FN u32 actor_some_shard() { return (clock_cycles() ^ actor_own_shard() << 12) * 2654435761u >> 16; }
-
-// Gives back a list of numbers from `first` to `last`, whose links are set. To any shard: an actor that many send to
-// frees the cells that other lanes take, which would search all shards for the one that has them.
+// Gives back a list of numbers from `first` to `last`, whose links are set.
 EW_FN void actor_put(const DevActors* s, u32 pool, u32 first, u32 last) {
-  u64* head = actor_shard(s, pool, actor_some_shard());
+  u64* head = actor_shard(s, pool, actor_own_shard());
   u32* link = actor_link(s, pool, last);
   u64 seen = load(head, relaxed, gpu);
   while (true) {
@@ -59,8 +55,7 @@ EW_FN void actor_put(const DevActors* s, u32 pool, u32 first, u32 last) {
   }
 }
 
-template <u32 pool>
-EW_CALL void actor_give(const DevActors* s, u32 first, u32 last) { actor_put(s, pool, first, last); }
+EW_CALL void actor_give(const DevActors* s, u32 pool, u32 first, u32 last) { actor_put(s, pool, first, last); }
 
 EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
   u64* head = actor_shard(s, pool, shard);
@@ -74,11 +69,10 @@ EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
   return NONE;
 }
 
-// Takes one number; NONE when the pool is exhausted. A function for each pool, because with the pool as a parameter the
-// turns that call it need more registers than there are.
-template <u32 pool>
-EW_CALL u32 actor_take(const DevActors* s) {
-  u32 number = actor_pop(s, pool, actor_own_shard());
+// Takes one number; NONE when the pool is exhausted.
+EW_CALL u32 actor_take(const DevActors* s, u32 pool) {
+  const u32 shard = actor_own_shard();
+  u32 number = actor_pop(s, pool, shard);
   if (number != NONE) return number;
   u32* fresh = pool == ACTOR_CELLS ? &s->control->fresh_cells : &s->control->fresh_slots;
   const u32 limit = pool == ACTOR_CELLS ? s->cell_limit : s->slot_limit;
@@ -86,10 +80,9 @@ EW_CALL u32 actor_take(const DevActors* s) {
     number = fetch_add(fresh, 1, relaxed, gpu);
     if (number < limit) return number;
   }
-  const u32 start = actor_some_shard();
 #pragma unroll 1
-  for (u32 i = 0; i < ACTOR_SHARDS; i++) {
-    number = actor_pop(s, pool, start + i);
+  for (u32 i = 1; i < ACTOR_SHARDS; i++) {
+    number = actor_pop(s, pool, shard + i);
     if (number != NONE) return number;
   }
   return NONE;

@@ -18,7 +18,6 @@ mod finish;
 mod gather;
 mod idle;
 mod ingress;
-mod reply;
 mod stack;
 mod supply;
 mod team;
