@@ -81,9 +81,9 @@ fn a_client_that_is_killed_at_any_moment_leaves_nothing() {
     let module = module.to_str().expect("a plain path");
     let engine = sandbox.engine_pid();
     let files = || std::fs::read_dir(format!("/proc/{engine}/fd")).map_or(0, Iterator::count);
-    // The first client makes what all share, such as the compiled module.
+    // The first client makes what all share: the compiled module, and with many processes the pool of instances.
     let mut first = sandbox
-        .command(&["run", module, "--instances", "50"])
+        .command(&["run", module, "--instances", "100"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("the command starts");

@@ -32,6 +32,7 @@ pub mod sockets;
 mod streams;
 pub mod threads;
 mod validate;
+mod validate_functions;
 
 pub use budget::{Budget, HostBudgets};
 pub use bytes::Bytes;

@@ -6,10 +6,10 @@
 //! feature that it cannot do without is named, together with the compiler flag that turns it off.
 
 use wasmparser::types::Types;
-use wasmparser::{BinaryReaderError, Validator, WasmFeatures};
+use wasmparser::{BinaryReaderError, Parser, ValidPayload, Validator, WasmFeatures};
 
 use crate::error::LoadError;
-use crate::threads;
+use crate::{threads, validate_functions};
 
 /// The features that a module may use: WebAssembly 2.0 with tail calls, extended constant expressions and threads.
 ///
@@ -118,8 +118,22 @@ impl From<Invalid> for LoadError {
     }
 }
 
+/// As [`Validator::validate_all`], which uses one core.
 fn validate_with(features: WasmFeatures, bytes: &[u8]) -> Result<Types, BinaryReaderError> {
-    Validator::new_with_features(features).validate_all(bytes)
+    let mut validator = Validator::new_with_features(features);
+    let (mut functions, mut types) = (Vec::new(), None);
+    let mut parser = Parser::new(0);
+    parser.set_features(features);
+    for payload in parser.parse_all(bytes) {
+        match validator.payload(&payload?)? {
+            ValidPayload::Func(function, body) => functions.push((function, body)),
+            // The last one is of the module itself.
+            ValidPayload::End(of_module) => types = Some(of_module),
+            _ => {}
+        }
+    }
+    validate_functions::validate(functions)?;
+    Ok(types.expect("a parser reports the end of what is whole"))
 }
 
 /// Whether bytes are a module in the language that every engine runs. Its imports and exports are not looked at, so it

@@ -18,15 +18,18 @@ const KEPT: usize = 256 << 10;
 /// Bytes of the same stack for the host's own functions, which run on it as well: what wasmtime leaves them by default.
 const HOST_STACK: usize = 3 << 19;
 
-/// Two engines, because a pool makes instances cheap and cannot hold every module.
+/// Two engines, because a pool makes instances cheap, takes 10 ms to make, and cannot hold every module.
 ///
 /// With fresh mappings for each instance, a short process spent nine tenths of its time in the kernel, under a lock
 /// that all threads share. The pool maps once and clears memory between two instances.
 pub(crate) struct EnginePair {
-    /// For modules whose tables have a small maximum, if the machine has enough addresses to give.
-    pooled: Option<Engine>,
+    /// For modules with many processes whose tables have a small maximum. It is made at its first use, if the machine has
+    /// enough addresses to give.
+    pooled: OnceLock<Option<Engine>>,
     /// For all other modules: a growing table must not meet a limit that the module does not have.
     mapped: Engine,
+    metering: Metering,
+    stack: Stack,
 }
 
 /// A table's declared maximum, which decides whether the pool has room for it.
@@ -118,16 +121,16 @@ static OTHERS: Mutex<BTreeMap<(Metering, Stack), &'static EnginePair>> =
     Mutex::new(BTreeMap::new());
 
 impl EnginePair {
-    fn make(metering: Metering) -> Result<Self, String> {
-        let stack = Stack::DEFAULT;
-        let strategy = InstanceAllocationStrategy::Pooling(pool());
-        // A limit on addresses, such as `ulimit -v`, refuses the pool. Then every instance gets fresh mappings.
-        let pooled = Engine::new(config(metering, stack).allocation_strategy(strategy)).ok();
-        let mapped = Self::without_pool(metering, stack)?;
-        Ok(Self { pooled, mapped })
+    fn make(metering: Metering, stack: Stack) -> Result<Self, String> {
+        Ok(Self {
+            pooled: OnceLock::new(),
+            mapped: Self::without_pool(metering, stack)?,
+            metering,
+            stack,
+        })
     }
 
-    /// An engine that compiles for both.
+    /// An engine whose instances have fresh mappings.
     ///
     /// # Errors
     /// wasmtime cannot generate code for this machine.
@@ -147,7 +150,7 @@ impl EnginePair {
             Metering::Fuel => &COUNTING,
             Metering::EpochOnly => &UNCOUNTED,
         };
-        let made = made.get_or_init(|| Self::make(metering));
+        let made = made.get_or_init(|| Self::make(metering, stack));
         made.as_ref().map_err(Clone::clone)
     }
 
@@ -156,30 +159,31 @@ impl EnginePair {
         if let Some(pair) = others.get(&(metering, stack)) {
             return Ok(pair);
         }
-        let pair: &'static Self = Box::leak(Box::new(Self {
-            pooled: None,
-            mapped: Self::without_pool(metering, stack)?,
-        }));
+        let pair: &'static Self = Box::leak(Box::new(Self::make(metering, stack)?));
         others.insert((metering, stack), pair);
         Ok(pair)
     }
 
-    /// The engines that a module with these tables may use, the best one first. A later one is for a module that the
-    /// pool has no room for after all.
+    /// The engine with a pool, if a module with these tables may use it.
     ///
-    /// Modules whose processes wait for each other do not use the pool: waiting processes could fill it.
-    pub(crate) fn suitable(
-        &self,
-        tables: &[TableBound],
-        waits: bool,
-    ) -> impl Iterator<Item = &Engine> {
+    /// Modules whose processes wait for each other do not use the pool: waiting processes could fill it. Neither do stacks
+    /// of other sizes, because each size would have a pool.
+    pub(crate) fn pooled(&self, tables: &[TableBound], waits: bool) -> Option<&Engine> {
         let small = |table: &TableBound| table.maximum.is_some_and(|m| m <= POOL_TABLE);
         let fits = tables.len() <= 1 && tables.iter().all(small);
-        let pooled = self.pooled.as_ref().filter(|_| fits && !waits);
-        pooled.into_iter().chain([&self.mapped])
+        if !fits || waits || !self.stack.is_default() {
+            return None;
+        }
+        let made = self.pooled.get_or_init(|| {
+            let strategy = InstanceAllocationStrategy::Pooling(pool());
+            let mut config = config(self.metering, self.stack);
+            // A limit on addresses, such as `ulimit -v`, refuses the pool. Then every instance gets fresh mappings.
+            Engine::new(config.allocation_strategy(strategy)).ok()
+        });
+        made.as_ref()
     }
 
-    /// The engine that any module may use.
+    /// The engine that any module may use, and that compiles for both.
     pub(crate) fn mapped(&self) -> &Engine {
         &self.mapped
     }
@@ -191,7 +195,7 @@ pub(crate) fn increment_epoch() {
     let others = lock(&OTHERS).values().copied().collect::<Vec<_>>();
     for pair in made.into_iter().flatten().chain(others) {
         pair.mapped.increment_epoch();
-        if let Some(pooled) = &pair.pooled {
+        if let Some(Some(pooled)) = pair.pooled.get() {
             pooled.increment_epoch();
         }
     }
@@ -221,10 +225,8 @@ mod tests {
             engine.precompile_compatibility_hash().hash(&mut hasher);
             hasher.finish()
         };
-        let pooled = pair
-            .pooled
-            .as_ref()
-            .expect("addresses are not limited here");
+        let pooled = pair.pooled(&[], false);
+        let pooled = pooled.expect("addresses are not limited here");
         assert_eq!(hash(pooled), hash(pair.mapped()));
     }
 
@@ -232,6 +234,6 @@ mod tests {
     fn engines_of_one_stack_are_made_once() {
         let get = |bytes| EnginePair::get(Metering::EpochOnly, Stack::of(Some(bytes)));
         let [a, b] = [1 << 20, 1_000_000].map(|bytes| get(bytes).expect("it is made"));
-        assert!(std::ptr::eq(a, b) && a.pooled.is_none());
+        assert!(std::ptr::eq(a, b) && a.pooled(&[], false).is_none());
     }
 }

@@ -99,6 +99,7 @@ impl ChildLauncher for ModuleSet {
         request: ChildRequest,
     ) -> Result<Arc<Process>, ChildRefused> {
         let program = self.find(own, &request.module)?;
+        program.expect(1);
         let code = program.code(Metering::of(request.fuel));
         code.map_err(|_| ChildRefused::Limit)?;
         let parent = request.inheritance.parent;

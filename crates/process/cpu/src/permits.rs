@@ -2,8 +2,8 @@
 //! each of them.
 //!
 //! A host always has one thread, so that no host waits for another one. Further threads come and go with its work, as
-//! long as there are any left. How many there may be is settled when the first module is compiled, because the pool has its
-//! size from then on; until then a host can ask for more.
+//! long as there are any left. How many there may be is settled when the pool is made or the first of them is taken; until then
+//! a host can ask for more.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -124,6 +124,7 @@ pub(crate) fn spawn(
     let program = program.ok_or(SpawnError::UnknownModule(module))?;
     let host = modules.host().clone();
     let (grants, ends) = CheckedGrants::check(request.grants, host.id)?;
+    program.expect(request.count);
     let compiled = program.code(Metering::of(grants.fuel));
     compiled.map_err(|error| HostError::Engine {
         reason: error.to_string(),
