@@ -13,7 +13,7 @@ fn processes_of_a_client_that_dies_end() {
     let sandbox = Sandbox::new();
     let _service = sandbox.up(&[]);
     let mut client = endless(&sandbox, &[]);
-    assert_eq!(sandbox.clients(), 1);
+    wait_for("it is there", || (sandbox.clients() == 1).then_some(()));
     client.kill().expect("it runs");
     client.wait().expect("it ends");
     wait_for("the client is gone", || {

@@ -114,7 +114,7 @@ fn hosts_of_one_program_are_apart_and_end_when_they_are_dropped() {
             .expect("it starts")
     };
     let (a, b) = (spawn(&first), spawn(&second));
-    assert_eq!(sandbox.clients(), 2);
+    wait_for("both are there", || (sandbox.clients() == 2).then_some(()));
     assert_eq!(first.list(10).expect("the service is up").rows.len(), 1);
     first.kill_all().expect("the service is up");
     assert_eq!(a.wait().expect("it ends").status, ExitStatus::Killed);
@@ -182,9 +182,12 @@ fn a_program_that_asks_is_operator_and_others_are_not() {
     let folder = Folder::at(sandbox.path().join("everwarp"));
     let operator = Operator::connect(&folder).expect("it can be used");
     let mut operator = operator.expect("it is up");
-    let status = operator.status().expect("it is up");
+    // The engine's process reports its clients to that of the service.
+    let status = wait_for("both clients are counted", || {
+        let status = operator.status().expect("it is up");
+        (status.engines[0].clients == 2).then_some(status)
+    });
     assert_eq!(status.os_pid, up.child.id());
-    assert_eq!(status.engines[0].clients, 2);
     let own = std::process::id();
     let clients = wait_for("the process runs", || {
         let clients = operator.list(10).expect("it is up");
