@@ -95,14 +95,12 @@ impl Credits {
         queue.messages.push_back(message);
         let pauses = queue.messages.len() >= self.most && !queue.busy;
         queue.busy |= pauses;
-        if broken(Mutant::PausesLate) {
-            drop(queue);
-            if pauses {
-                pause();
-            }
-        } else if pauses {
+        // Held until the actor is paused.
+        let held = (!broken(Mutant::PausesLate)).then_some(queue);
+        if pauses {
             pause();
         }
+        drop(held);
         self.changed.notify_all();
     }
     /// The host takes a message out; waits up to a time. The second value says that the caller lets the actor go on: half of

@@ -300,14 +300,14 @@ impl ActorSystem {
     /// `credits` is 0.
     pub fn outlet(&self, kind: u32, credits: usize) -> Result<Outlet, ActorError> {
         assert!(credits > 0, "a stream has one credit at least");
-        let shared = Arc::new(Credits::new(credits));
-        let closes = Closes(shared.clone());
+        let messages = Arc::new(Credits::new(credits));
+        let closes = Closes(messages.clone());
         let actor = self.launch_host(kind, move |actor, message| {
             closes.0.put(*message, || actor.pause());
         })?;
         Ok(Outlet {
             link: Link::of(self.local_for("streams")?, actor),
-            credits: shared,
+            credits: messages,
         })
     }
 
@@ -320,8 +320,8 @@ impl ActorSystem {
     /// `credits` is 0.
     pub fn inlet(&self, kind: u32, to: ActorId, credits: usize) -> Result<Inlet, ActorError> {
         assert!(credits > 0, "a stream has one credit at least");
-        let shared = Arc::new(Credits::new(credits));
-        let closes = Closes(shared.clone());
+        let messages = Arc::new(Credits::new(credits));
+        let closes = Closes(messages.clone());
         let mut watches = false;
         let actor = self.launch_host(kind, move |actor, message| {
             if !std::mem::replace(&mut watches, true) {
@@ -345,7 +345,7 @@ impl ActorSystem {
         Ok(Inlet {
             link: Link::of(self.local_for("streams")?, actor),
             to,
-            credits: shared,
+            credits: messages,
             patience: self.config.patience,
         })
     }

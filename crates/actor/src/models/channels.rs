@@ -15,7 +15,7 @@ const TYPE: ValueType = ValueType {
     words: 1,
 };
 /// Number and condition variable of a channel.
-type Open = (u64, std::sync::Arc<Condvar>);
+type Open = (u64, Arc<Condvar>);
 
 fn value(word: u64) -> Words {
     [word, 0, 0, 0]
@@ -181,13 +181,6 @@ fn actor_that_ends(how: Signal) {
     world.side = Some(side);
     let actor = world.launch(4);
     let world = Arc::new(world);
-    let side = |world: &World| {
-        world
-            .side
-            .as_ref()
-            .expect("it was set")
-            .channel_length(number)
-    };
     let table = world.table();
     let own = world.side.as_ref().expect("it was set");
     let waits = own.receive_of((number, TYPE), actor, 1, |id| table.know(id));
@@ -203,7 +196,8 @@ fn actor_that_ends(how: Signal) {
     sender.join().unwrap();
     world.settle();
     assert_eq!(world.ended.lock().unwrap().len(), 1);
-    assert_eq!(world.handled() + side(&world), 1, "the value is lost");
+    let left = own.channel_length(number);
+    assert_eq!(world.handled() + left, 1, "the value is lost");
 }
 
 #[test]

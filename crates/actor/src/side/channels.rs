@@ -332,10 +332,10 @@ impl State {
     }
     /// The news of an actor that has ended: the values among them come back.
     pub(super) fn bring_back(&mut self, news: VecDeque<News>, after: &mut After) {
-        let mut left = Vec::new();
         if broken(Mutant::ValuesForgotten) {
             return;
         }
+        let mut left = Vec::new();
         for value in news {
             if let News::Value(value) = value {
                 if let Some(channel) = self.channels.get_mut(&value.channel) {

@@ -3,11 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use everwarp_process::sync::lock;
+use everwarp_process::sync::{self, lock};
 
 /// The bytes that a thread works on at a time.
 const PIECE: usize = 2 << 20;
@@ -18,13 +17,7 @@ const THREADS: usize = 8;
 fn on_threads<T: Send>(pieces: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = pieces.min(cores).clamp(1, THREADS);
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
-        let own = work();
-        let joined = others.into_iter().map(|other| other.join());
-        let joined = joined.map(|other| other.unwrap_or_else(|e| resume_unwind(e)));
-        std::iter::once(own).chain(joined).collect()
-    })
+    sync::on_threads(threads, work)
 }
 
 #[cfg(unix)]

@@ -1,11 +1,10 @@
 //! The functions of a module, validated on several cores: it is most of the work for a module of megabytes.
 
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
-use everwarp_engine::sync::lock;
+use everwarp_engine::sync::{lock, on_threads};
 use wasmparser::{
     BinaryReaderError, FuncToValidate, FuncValidatorAllocations, FunctionBody, ValidatorResources,
 };
@@ -44,14 +43,8 @@ fn validate_on(threads: usize, functions: Vec<Function<'_>>) -> Result<(), Binar
             }
         }
     };
-    let errors: Vec<_> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let own = work();
-        let joined = others.into_iter().map(|other| other.join());
-        let joined = joined.map(|other| other.unwrap_or_else(|panic| resume_unwind(panic)));
-        joined.chain([own]).flatten().collect()
-    });
-    match errors.into_iter().min_by_key(|(number, _)| *number) {
+    let errors = on_threads(threads, work).into_iter().flatten();
+    match errors.min_by_key(|(number, _)| *number) {
         Some((_, error)) => Err(error),
         None => Ok(()),
     }

@@ -1,10 +1,10 @@
 //! Starting many processes: several threads queue them in parts.
 
 use std::ops::Range;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use everwarp_process::sync::on_threads;
 use everwarp_process::{HostError, SpawnError, SpawnRequest};
 
 use crate::channel::ChannelSide;
@@ -95,16 +95,7 @@ impl SpawnCall<'_> {
     }
 
     fn run(self, spawners: usize) -> Result<(), SpawnError> {
-        std::thread::scope(|scope| {
-            let call = &self;
-            let others: Vec<_> = (1..spawners)
-                .map(|_| scope.spawn(move || call.spawn_parts()))
-                .collect();
-            call.spawn_parts();
-            for other in others {
-                other.join().unwrap_or_else(|panic| resume_unwind(panic));
-            }
-        });
+        on_threads(spawners, || self.spawn_parts());
         match lock(&self.error).take() {
             Some(error) => Err(error),
             None => Ok(()),
