@@ -10,8 +10,12 @@ use crate::shared::CpuShared;
 
 /// Rounds in which a waiter only spins.
 const SPINS: u32 = 100;
-/// The longest sleep of a waiter.
+/// The first sleeps of a waiter. A completion ends them; what else may end a wait is looked at after each.
 const NAP: Duration = Duration::from_millis(1);
+/// After this many sleeps, and after each as many more, they are longer by [`NAP`], so that a long wait costs less.
+const NAPS: u32 = 256;
+/// How many times [`NAP`] they last at most.
+const LONGEST: u32 = 8;
 
 /// The next engine's id; no engine has id 0.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -52,7 +56,8 @@ pub(crate) fn idle_wait(shared: &CpuShared, id: u64, round: u32) {
     let now = written();
     if exchange_seen(id, now) == Some(now) {
         let completed = || written() != now || shared.fault_code() != FAULT_NONE;
-        shared.waiters.sleep(NAP, completed);
+        let nap = NAP * ((round - SPINS) / NAPS + 1).min(LONGEST);
+        shared.waiters.sleep(nap, completed);
         exchange_seen(id, written());
     }
 }
