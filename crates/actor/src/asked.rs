@@ -3,12 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp_contract::DevMessage;
-use everwarp_contract::actor::{MESSAGE_FAILED, TELL_DELIVERED, TELL_FULL};
+use everwarp_contract::actor::{ASK_ANSWERED, MESSAGE_FAILED, TELL_DELIVERED, TELL_FULL};
 use everwarp_runtime::{Buffer, Completion, Error, Pending};
 
 use crate::error::ActorError;
@@ -16,6 +17,9 @@ use crate::id::ActorId;
 use crate::message::{DeadReason, MAX_ASK_WORDS, Message};
 use crate::program::Builtin;
 use crate::system::{ActorSystem, RECORD, Tell, from_words};
+
+/// How long a waiter looks at the record of its ask, where it can, before it waits for the completion.
+const NEAR: Duration = Duration::from_micros(50);
 
 /// The records of the host's asks.
 #[derive(Debug)]
@@ -112,6 +116,9 @@ impl Asked {
         within: Duration,
         explain: impl FnOnce(Error) -> ActorError,
     ) -> Result<Message, ActorError> {
+        if let Some(reply) = self.near_reply(within) {
+            return reply;
+        }
         let pending = self.pending.as_mut().expect("it was not waited for before");
         match pending.wait_timeout(within) {
             // It is left when it is dropped.
@@ -123,9 +130,61 @@ impl Asked {
             done => self.end(done),
         }
     }
+    /// The state of its record, where a GPU has put the reply. None where records are copied.
+    fn near_state(&self) -> Option<u32> {
+        let near = self.replies.near()?.as_ptr();
+        // SAFETY: the record is in the buffer. Its first word is aligned; a GPU writes it as a whole.
+        let word = unsafe { AtomicU64::from_ptr(near.add(self.record as usize * RECORD)) };
+        // Acquire: the words of the reply, which the GPU has written before.
+        Some(word.load(Ordering::Acquire) as u32)
+    }
+    /// The reply, if a GPU has written it within a short time. The ask completes later; then its record is free.
+    fn near_reply(&mut self, within: Duration) -> Option<Result<Message, ActorError>> {
+        self.near_state()?;
+        let begin = Instant::now();
+        while self.near_state() != Some(ASK_ANSWERED) {
+            // An ask that was not delivered completes without a reply.
+            let pending = self.pending.as_ref()?;
+            if begin.elapsed() >= NEAR.min(within) || pending.is_done() {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+        let pending = self.pending.take()?;
+        let mut words = [0; RECORD];
+        let read = self
+            .replies
+            .read_at(self.record as usize * RECORD, &mut words);
+        lock(&self.records).leave(vec![self.record], pending);
+        Some(
+            read.map_err(ActorError::from)
+                .and_then(|()| self.message(&words)),
+        )
+    }
+    fn message(&self, words: &[u64]) -> Result<Message, ActorError> {
+        let DevMessage { head, words, .. } = from_words(words);
+        if head & MESSAGE_FAILED != 0 {
+            let reason = DeadReason::of(head & 0xff);
+            return Err(ActorError::NoReply { reason });
+        }
+        Ok(Message {
+            head,
+            from: self.to.bits(),
+            words,
+        })
+    }
     /// What the ask has ended with.
     fn end(&mut self, done: Result<Completion, Error>) -> Result<Message, ActorError> {
         self.pending = None;
+        if done
+            .as_ref()
+            .is_ok_and(|done| done.value as u32 == TELL_DELIVERED)
+        {
+            // The completion may be there before the reply, which another warp has written.
+            while self.near_state().is_some_and(|state| state != ASK_ANSWERED) {
+                std::hint::spin_loop();
+            }
+        }
         let mut words = [0; RECORD];
         let read = self
             .replies
@@ -141,16 +200,7 @@ impl Asked {
                 _ => ActorError::Gone { actor: self.to },
             });
         }
-        let DevMessage { head, words, .. } = from_words(&words);
-        if head & MESSAGE_FAILED != 0 {
-            let reason = DeadReason::of(head & 0xff);
-            return Err(ActorError::NoReply { reason });
-        }
-        Ok(Message {
-            head,
-            from: self.to.bits(),
-            words,
-        })
+        self.message(&words)
     }
 }
 

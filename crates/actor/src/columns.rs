@@ -13,6 +13,7 @@ use crate::asked::lock;
 use crate::error::ActorError;
 use crate::id::ActorId;
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
+use crate::near::{HandedOver, Messages};
 use crate::program::Builtin;
 use crate::system::{ActorSystem, RECORD, TELLS_OF_TASK, Tell, from_words};
 
@@ -91,6 +92,21 @@ impl<'c> Rows<'c> {
     }
 }
 
+impl Messages for Rows<'_> {
+    fn count(&self) -> usize {
+        self.to.len()
+    }
+    #[inline]
+    fn to(&self, number: usize) -> ActorId {
+        self.to[number]
+    }
+    #[inline]
+    fn content(&self, number: usize) -> (u32, [u64; MAX_WORDS]) {
+        let (words, count) = self.words(number);
+        (Message::head_of(self.tag, count, MAX_WORDS), words)
+    }
+}
+
 /// The ranges of sorted receivers that one task each delivers: no actor is in two of them.
 fn ranges(to: &[ActorId]) -> impl Iterator<Item = (u32, u32)> {
     let mut first = 0;
@@ -126,6 +142,21 @@ impl ActorSystem {
     ) -> Result<(), ActorError> {
         Self::may_wait("ActorSystem::tell")?;
         let rows = Rows::new(to, tag, columns, MAX_WORDS);
+        if let Some(records) = self.tells.near() {
+            let mut port = self.port();
+            let HandedOver { full, problem, .. } =
+                self.hand_over_near(&mut port, records, &rows)?;
+            drop(port);
+            if full.is_empty() {
+                return problem.map_or(Ok(()), Err);
+            }
+            let left: Vec<_> = full
+                .iter()
+                .map(|number| rows.tell(*number as usize))
+                .collect();
+            let gone = problem.filter(|problem| matches!(problem, ActorError::Gone { .. }));
+            return self.tell_all(&left).and(gone.map_or(Ok(()), Err));
+        }
         if self.engine.kind() != EngineKind::Cpu || !to.is_sorted() {
             let tells: Vec<_> = (0..to.len()).map(|number| rows.tell(number)).collect();
             return self.tell_all(&tells);

@@ -309,6 +309,11 @@ impl Kind {
         let needs = self.needs(serves) + 1;
         if needs < 16 { 15 } else { needs + 1 }
     }
+    /// Room for turns with which a turn starts on a GPU: for one message, one more for the sender that is woken when the turn
+    /// begins, and the place that the engine leaves for a continuation.
+    const fn least_room(&self, serves: bool) -> u16 {
+        self.needs(serves) + 2
+    }
     /// What a turn on a GPU knows about its kind.
     fn write_numbers(&self, out: &mut String, program: &str, serves: bool) -> fmt::Result {
         let Self {
@@ -740,6 +745,7 @@ fn turn_function(
     // Oldest first: every actor that has messages gets its turn.
     Function::shaped(Shape::Lane, format!("{}_turn", kind.name).into(), twin)
         .spawns(room)
+        .starts_with(kind.least_room(serves))
         .breadth_first()
 }
 

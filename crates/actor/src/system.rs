@@ -23,6 +23,7 @@ use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_WORDS, Message};
+use crate::near::{HandedOver, Messages, Stamps};
 use crate::post::Post;
 use crate::program::{ActorProgram, Builtin, Kind};
 use crate::side::{Clock, Side, Sides};
@@ -99,6 +100,18 @@ impl Tell {
     }
 }
 
+impl Messages for &[Tell] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn to(&self, number: usize) -> ActorId {
+        self[number].to
+    }
+    fn content(&self, number: usize) -> (u32, [u64; MAX_WORDS]) {
+        (self[number].head, self[number].words)
+    }
+}
+
 /// The counters of a system in which nothing moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActorStats {
@@ -133,6 +146,7 @@ pub(crate) struct Port {
     anchor: Option<Pending>,
     /// Asks sent so far.
     pub(crate) asked: u64,
+    pub(crate) stamps: Stamps,
 }
 
 /// A system of actors on an engine. If it is dropped, its actors end.
@@ -266,8 +280,9 @@ impl ActorSystem {
             false => engine.buffer((2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE) as usize)?,
         };
         let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
-        let tells = Arc::new(engine.buffer(config.host_messages as usize * RECORD)?);
-        let replies = Arc::new(engine.buffer(config.asks as usize * RECORD)?);
+        // Both sides reach these without copies, if the engine has memory for that.
+        let tells = Arc::new(engine.near_buffer(config.host_messages as usize * RECORD)?);
+        let replies = Arc::new(engine.near_buffer(config.asks as usize * RECORD)?);
         let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
         let user = engine.buffer_from(&words(params))?;
         let bounds = kinds.iter().map(Kind::room_for_messages);
@@ -305,6 +320,11 @@ impl ActorSystem {
         let port = Arc::new(Mutex::new(Port {
             anchor: None,
             asked: 0,
+            stamps: Stamps::new(if tells.near().is_some() {
+                config.actors
+            } else {
+                0
+            }),
         }));
         let local = local.map(|side| {
             let wakes = ring
@@ -480,7 +500,7 @@ impl ActorSystem {
             longest,
         })
     }
-    fn wait(&self, mut pending: Pending) -> Result<u64, ActorError> {
+    pub(crate) fn wait(&self, mut pending: Pending) -> Result<u64, ActorError> {
         Ok(pending.wait().map_err(|error| self.explain(error))?.value)
     }
     /// Submits a task for each range of records, and waits. Returns the sum of what they report.
@@ -606,6 +626,13 @@ impl ActorSystem {
     }
     /// Hands messages over. Returns those that do not fit, and the first problem.
     fn hand_over(&self, tells: &[Tell]) -> Result<(Vec<Tell>, Option<ActorError>), ActorError> {
+        if let Some(records) = self.tells.near() {
+            let mut port = self.port();
+            let HandedOver { full, problem, .. } =
+                self.hand_over_near(&mut port, records, &tells)?;
+            let full = full.into_iter().map(|number| tells[number as usize]);
+            return Ok((full.collect(), problem));
+        }
         let (mut full, mut problem) = (Vec::new(), None);
         // Actors whose mailbox is full: their later messages stay behind the earlier ones.
         let mut behind = HashSet::new();

@@ -139,6 +139,8 @@ crate::dev_consts! {
     pub const TELL_FULL = 1;
     /// The actor does not live.
     pub const TELL_GONE = 2;
+    /// Status of an ask of the host: its record has the reply. GPUs only.
+    pub const ASK_ANSWERED = 3;
     /// Reasons of failures of modules that are kept for each system.
     pub const ACTOR_FAILURES = 64;
     /// Why a module's handler failed: it executed `unreachable`.

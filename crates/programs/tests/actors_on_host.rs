@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::image::source;
-use everwarp_contract::actor::{ACTOR_EVENTS, MAIL_COUNT_MAX};
+use everwarp_contract::actor::{ACTOR_EVENTS, ACTOR_SHARDS, MAIL_COUNT_MAX};
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::PROBE;
 use everwarp_programs::actor_services::SERVICES;
@@ -39,12 +39,17 @@ type HostCase = fn(&Path) -> Result<(), Failed>;
 const PROBE_CPP: &str = include_str!("actors_on_host/actor_probe.cpp");
 const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
 const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
+const POOL_CPP: &str = include_str!("actors_on_host/pool.cpp");
 
 const ALL: &[(&str, HostCase)] = cases![
     random_schedules_lose_no_message_and_no_slot,
     random_schedules_restart_and_undo_what_fails,
     random_schedules_lose_neither_events_nor_news,
+    random_schedules_keep_each_free_number_in_one_hand,
     lanes_that_are_threads_have_no_data_race,
+    stack_of_free_numbers_without_a_count_is_noticed,
+    lane_that_leaves_its_warp_early_is_noticed,
+    turn_that_goes_on_without_room_is_noticed,
     uninitialized_list_of_free_cells_is_noticed,
     undone_handler_whose_state_stays_is_noticed,
     undone_reply_whose_words_stay_is_noticed,
@@ -92,6 +97,44 @@ fn random_schedules_lose_neither_events_nor_news(folder: &Path) -> Result<(), Fa
         run(&compile(&folder, &["-O1"])?, 1, 400)?;
     }
     Ok(())
+}
+
+fn random_schedules_keep_each_free_number_in_one_hand(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, POOL_CPP)?;
+    run(&compile(folder, &["-O1"])?, 1, 400)
+}
+
+/// A stack whose first number came back is not the same as before.
+fn stack_of_free_numbers_without_a_count_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, POOL_CPP)?;
+    let right =
+        "u64 now = compare_exchange(head, seen, ((seen >> 32) + 1) << 32 | link, acq_rel, gpu);";
+    let wrong = "u64 now = compare_exchange(head, seen, seen >> 32 << 32 | link, acq_rel, gpu);";
+    let file = folder.join("everwarp/actor/mailbox.cuh");
+    let text = std::fs::read_to_string(&file)?;
+    let put = "((seen >> 32) + 1) << 32 | (first + 1)";
+    assert!(text.contains(put), "`{put}` has another form now");
+    std::fs::write(&file, text.replace(put, "seen >> 32 << 32 | (first + 1)"))?;
+    is_noticed(folder, "mailbox.cuh", right, wrong, 400)
+}
+
+/// Lanes that ran together look together how many go on.
+fn lane_that_leaves_its_warp_early_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    is_noticed(
+        folder,
+        "turn.cuh",
+        "if (!more) continue;",
+        "if (!more) break;",
+        40,
+    )
+}
+
+/// A turn that has less room than one message needs could queue more turns than there is room for.
+fn turn_that_goes_on_without_room_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &FAULTS, FAULTS_CPP)?;
+    let right = "done < last && a.room >= a.needs &&";
+    is_noticed(folder, "turn.cuh", right, "done < last &&", 400)
 }
 
 fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed> {
@@ -231,8 +274,11 @@ fn is_noticed(
 /// Writes what an image of the program contains, with the engine replaced by `block.cuh`.
 fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Result<(), Failed> {
     let image = Image::of(vec![actors.program()]);
+    // Few stacks of free numbers: they are used again soon.
+    let shards = format!("ACTOR_SHARDS = {ACTOR_SHARDS:#x}u");
     for (name, text) in source(&image).headers {
         if name == "everwarp/contract.cuh" || name.starts_with("everwarp/actor/") {
+            let text = text.replace(&shards, "ACTOR_SHARDS = 0x4u");
             write(&folder.join(name), &text)?;
         }
     }
@@ -261,8 +307,8 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
         writeln!(unit, "constexpr u32 FN_{name} = {id};")?;
         writeln!(
             cases,
-            "    case FN_{name}: t.limit = {}; return {name}(t, s);",
-            function.max_spawn
+            "    case FN_{name}: t.limit = ew::lanes_room({}, {}); return {name}(t, s);",
+            function.least_room, function.max_spawn
         )?;
     }
     for program in &image.programs {

@@ -41,8 +41,19 @@ pub struct Buffer<T: Element> {
     len: usize,
     /// As allocated.
     bytes: u64,
+    /// Where the host finds it, if it is memory of the host.
+    near: Option<HostAddress>,
     element: PhantomData<T>,
 }
+
+/// Memory of the host that belongs to a buffer.
+#[derive(Clone, Copy, Debug)]
+struct HostAddress(*mut u8);
+
+// SAFETY: any thread may reach the memory; those that share the buffer see to it that no two write the same range.
+unsafe impl Send for HostAddress {}
+// SAFETY: as above.
+unsafe impl Sync for HostAddress {}
 
 impl<T: Element> Buffer<T> {
     const ELEMENT: ElementSize = ElementSize::of::<T>();
@@ -73,8 +84,34 @@ impl<T: Element> Buffer<T> {
             address,
             len,
             bytes,
+            near: None,
             element: PhantomData,
         })
+    }
+    /// A zeroed buffer in memory of the host that tasks reach, too, where the engine has such memory.
+    pub(crate) fn new_near(
+        core: &Arc<EngineCore>,
+        region: Option<&Arc<Region>>,
+        len: usize,
+    ) -> Result<Self, Error> {
+        let bytes = (len.max(1) * size_of::<T>()) as u64;
+        let Some(memory) = core.engine.alloc_near(bytes)? else {
+            return Self::new(core, region, len, true);
+        };
+        Ok(Self {
+            core: core.clone(),
+            region: region.cloned(),
+            address: memory.address,
+            len,
+            bytes,
+            near: Some(HostAddress(memory.host)),
+            element: PhantomData,
+        })
+    }
+    /// Where the host reaches the elements without a copy; see [`Engine::near_buffer`](crate::Engine::near_buffer). Both
+    /// sides may access them at the same time, as atomics of their size.
+    pub fn near(&self) -> Option<std::ptr::NonNull<T>> {
+        std::ptr::NonNull::new(self.near?.0.cast())
     }
     /// The length in elements.
     pub fn len(&self) -> usize {
@@ -122,6 +159,15 @@ impl<T: Element> Buffer<T> {
     /// [`Error::OutOfBounds`], or the copy fails.
     pub fn write_at(&self, offset: usize, data: &[T]) -> Result<(), Error> {
         let at = self.range(offset, data.len())?;
+        if let Some(near) = self.near() {
+            // SAFETY: the range was checked; the memory lives as long as the buffer, and `data` is not in it.
+            unsafe {
+                near.as_ptr()
+                    .add(offset)
+                    .copy_from_nonoverlapping(data.as_ptr(), data.len())
+            };
+            return Ok(());
+        }
         // SAFETY: elements are plain numbers, so their bytes can be read; the range was checked and is aligned. Tasks
         // that access it meanwhile do so atomically, as the contract of `Engine::instance` says.
         unsafe {
@@ -140,6 +186,14 @@ impl<T: Element> Buffer<T> {
     ) -> Result<(), Error> {
         let len = pieces.clone().map(<[T]>::len).sum();
         let at = self.range(offset, len)?;
+        if self.near.is_some() {
+            let mut at = offset;
+            for piece in pieces {
+                self.write_at(at, piece)?;
+                at += piece.len();
+            }
+            return Ok(());
+        }
         // No more than was counted: an iterator that is run twice need not return the same pieces.
         let mut left = len;
         let mut pieces = pieces.map(|piece| {
@@ -170,6 +224,15 @@ impl<T: Element> Buffer<T> {
     /// [`Error::OutOfBounds`], or the copy fails.
     pub fn read_at(&self, offset: usize, data: &mut [T]) -> Result<(), Error> {
         let at = self.range(offset, data.len())?;
+        if let Some(near) = self.near() {
+            // SAFETY: as in `write_at`.
+            unsafe {
+                near.as_ptr()
+                    .add(offset)
+                    .copy_to_nonoverlapping(data.as_mut_ptr(), data.len())
+            };
+            return Ok(());
+        }
         // SAFETY: every bit pattern is a valid element; else as in `write_at`.
         unsafe {
             let bytes =
@@ -196,6 +259,11 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// The copy fails.
     pub fn fill_bytes(&self, value: u8) -> Result<(), Error> {
+        if let Some(near) = self.near {
+            // SAFETY: the whole buffer is one live allocation.
+            unsafe { near.0.write_bytes(value, self.bytes as usize) };
+            return Ok(());
+        }
         // SAFETY: the whole buffer is one live allocation; else as in `write_at`.
         Ok(unsafe {
             self.core

@@ -41,7 +41,7 @@ impl FromStr for Select {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Opened {
     Cpu,
     Cuda(CudaDevice),
@@ -73,8 +73,8 @@ pub struct AdapterReport {
     pub fault: Option<String>,
 }
 
-/// One GPU, or the host's cores.
-#[derive(Debug)]
+/// One GPU, or the host's cores. A clone is another handle of the same device.
+#[derive(Clone, Debug)]
 pub struct Device {
     pub(crate) opened: Opened,
     why: String,

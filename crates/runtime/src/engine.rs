@@ -68,6 +68,15 @@ impl Engine {
         self.core.check()?;
         Buffer::new(&self.core, self.region.as_ref(), len, true)
     }
+    /// Allocates a zeroed buffer in memory of the host that tasks reach over the bus, so that neither side copies. Tasks read
+    /// and write it with the scope of the system. Where the engine has no such memory, it is a buffer as any other.
+    ///
+    /// # Errors
+    /// The system gives no more page-locked memory.
+    pub fn near_buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        self.core.check()?;
+        Buffer::new_near(&self.core, self.region.as_ref(), len)
+    }
     /// Allocates a buffer that may hold any values, for a buffer that a task will clear: clearing from the host goes
     /// over the bus.
     ///

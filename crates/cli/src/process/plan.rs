@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everwarp::EngineKind;
 use everwarp::process::{
     AddressRule, Command, Directory, Host, Input, InputLines, Launcher, Listener, Module, Network,
     Output, StartError, StartWriter,
 };
 use everwarp::trace::spanned;
+use everwarp::{EngineKind, Select};
 
 use super::job::Job;
 use super::options::Args;
@@ -165,6 +165,10 @@ impl<'a> Plan<'a> {
         }
         if let Some(stack) = options.stack {
             builder = builder.stack(stack_bytes(stack)?);
+        }
+        // A command that names the GPU wants the processes there.
+        if self.args.engine.parse::<Select>()? == Select::Auto {
+            builder = builder.meanwhile(true);
         }
         let host = builder.start().map_err(refused)?;
         Ok((host, self.opening + begin.elapsed()))

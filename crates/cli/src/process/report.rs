@@ -23,6 +23,9 @@ struct ProcessReport {
     instances: u32,
     succeeded: u32,
     failed: u32,
+    /// Those that started on the CPU engine while the code for the GPU was assembled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_on_cpu: Option<u64>,
     /// The processes that a signal kept from starting. Those that it ended are among the failed ones.
     #[serde(rename = "not_begun", skip_serializing_if = "Option::is_none")]
     not_started: Option<u32>,
@@ -59,6 +62,7 @@ impl ProcessReport {
             instances: plan.instances,
             succeeded: tally.succeeded,
             failed: tally.failed,
+            started_on_cpu: ran.meanwhile.as_ref().map(|meanwhile| meanwhile.on_cpu),
             not_started: plan
                 .job
                 .signal()
@@ -77,10 +81,14 @@ impl ProcessReport {
         let reasons = self.reasons.iter();
         let mut reasons: Vec<_> = reasons.map(|(key, n)| format!("{n} {key}")).collect();
         reasons.extend(self.not_started.map(|n| format!("{n} not started")));
+        let started_on_cpu = self.started_on_cpu;
+        let started_on_cpu =
+            started_on_cpu.map(|n| format!(", {n} of them started on the CPU engine"));
         let fuel = self.fuel_used.map(|fuel| format!(", {fuel} fuel"));
         format!(
-            "{} processes on {place}: {}\n{:.6} s ({:.0} processes/s){}",
+            "{} processes on {place}{}: {}\n{:.6} s ({:.0} processes/s){}",
             self.instances,
+            started_on_cpu.unwrap_or_default(),
             reasons.join(", "),
             self.elapsed_s,
             self.instances_per_s,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use everwarp::EngineKind;
 use everwarp::process::sync::lock;
-use everwarp::process::{Children, Host, OutputError};
+use everwarp::process::{Children, Host, Meanwhile, OutputError};
 use everwarp::trace::spanned;
 
 use super::connections;
@@ -36,6 +36,8 @@ pub(super) struct Ran {
     pub(super) load: Duration,
     pub(super) elapsed: Duration,
     pub(super) tally: Tally,
+    /// Where the processes started, if some started on the CPU engine and others on the GPU.
+    pub(super) meanwhile: Option<Meanwhile>,
     /// The first failed write to the command's own output.
     pub(super) lost: Option<OutputError>,
 }
@@ -128,6 +130,25 @@ fn spawn_and_wait(plan: &Plan<'_>, host: &Host) -> Result<Tally, CliError> {
     })
 }
 
+/// Says where processes started that did not wait for the GPU: all that is not as asked for, and the rest if it is wanted.
+fn describe(meanwhile: &Meanwhile, verbose: bool) {
+    let Meanwhile { on_cpu, on_gpu, .. } = meanwhile;
+    if let Some(failure) = &meanwhile.failure {
+        eprintln!(
+            "everwarp: warning: the GPU's engine did not start, so all processes ran on the CPU engine: {failure}"
+        );
+    } else if verbose {
+        let ready = match meanwhile.ready {
+            Some(after) => format!("was ready after {:.1} s", after.as_secs_f64()),
+            None => "was not ready yet".to_owned(),
+        };
+        eprintln!(
+            "everwarp: the code for the GPU had to be assembled: {on_cpu} processes started on the CPU engine and {on_gpu} on the \
+             GPU, which {ready}"
+        );
+    }
+}
+
 /// Runs the plan.
 pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     let (host, load) = spanned("host: start", || plan.start())?;
@@ -143,16 +164,24 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     // The report is all that is left to do.
     everwarp::cuda::leave();
     plan.job.finish();
-    let width = host.width(&plan.module);
+    let meanwhile = host.meanwhile();
+    if let Some(meanwhile) = &meanwhile {
+        describe(meanwhile, plan.args.verbose);
+    }
+    let (engine, width) = match &meanwhile {
+        Some(meanwhile) if meanwhile.on_gpu == 0 => (EngineKind::Cpu, meanwhile.threads),
+        _ => (host.kind(), host.width(&plan.module)),
+    };
     Ok(Ran {
-        engine: host.kind(),
+        engine,
         width,
-        place: match host.kind() {
+        place: match engine {
             EngineKind::Cpu => format!("{width} threads of the CPU engine"),
             EngineKind::Cuda | EngineKind::Wgpu => {
                 format!("{width} places of {}", host.device_name())
             }
         },
+        meanwhile: meanwhile.filter(|meanwhile| meanwhile.on_gpu > 0),
         load,
         elapsed,
         tally,

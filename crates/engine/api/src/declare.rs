@@ -41,6 +41,7 @@ impl Function {
             shape,
             order: Order::DepthFirst,
             max_spawn: 0,
+            least_room: 0,
             forks: false,
             spawns: false,
             outlined: false,
@@ -57,6 +58,11 @@ impl Function {
     pub const fn forks(mut self, most: u16) -> Self {
         self.forks = true;
         self.room(most)
+    }
+    /// A call spawns no more than there is room for, and starts with room for this many tasks.
+    pub const fn starts_with(mut self, least: u16) -> Self {
+        self.least_room = least;
+        self
     }
     /// A worker takes the tasks of this function oldest first.
     pub const fn breadth_first(mut self) -> Self {

@@ -32,7 +32,7 @@ pub use heap::{
 pub use image::{
     EngineLoader, HostCallMemory, Image, Linked, LinkedPart, Precompiled, PreparedImage,
 };
-pub use memory::{ElementSize, EngineMemory};
+pub use memory::{ElementSize, EngineMemory, NearMemory};
 pub use pools::{Footprint, PoolState, Pools};
 pub use program::{
     Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape, identifier,

@@ -42,6 +42,15 @@ impl ElementSize {
     }
 }
 
+/// Memory of the host that tasks reach, too.
+#[derive(Clone, Copy, Debug)]
+pub struct NearMemory {
+    /// Where tasks find it.
+    pub address: u64,
+    /// Where the host does.
+    pub host: *mut u8,
+}
+
 /// Memory that tasks reach, and copies to and from it. Everything works while the engine is resident.
 pub trait EngineMemory {
     /// Allocates zeroed memory that tasks can reach, aligned to 256 bytes.
@@ -50,7 +59,15 @@ pub trait EngineMemory {
     fn alloc_uncleared(&self, bytes: u64) -> Result<u64, EngineError> {
         self.alloc(bytes)
     }
-    /// Frees memory from [`alloc`](Self::alloc). `bytes` is the size it was allocated with.
+    /// Allocates zeroed memory of the host that tasks reach, too, aligned to 64 bytes: what one side writes there reaches the
+    /// other one without a copy. None if the engine has no such memory, or all of its memory is the host's.
+    ///
+    /// # Errors
+    /// The system gives no more page-locked memory.
+    fn alloc_near(&self, _bytes: u64) -> Result<Option<NearMemory>, EngineError> {
+        Ok(None)
+    }
+    /// Frees memory from [`alloc`](Self::alloc) or [`alloc_near`](Self::alloc_near). `bytes` is the size it was allocated with.
     ///
     /// # Safety
     /// - No task that is queued or running uses the memory, and it is freed once.

@@ -75,6 +75,9 @@ pub struct Function {
     /// when there is room for that many, so overflow is impossible and need not be handled.
     /// At most [`MAX_SPAWN`].
     pub max_spawn: u16,
+    /// Room for this many tasks is enough for a call to start, if a GPU engine has no more; 0 if there must be room for
+    /// `max_spawn`. For functions that look how much room they have.
+    pub least_room: u16,
     /// Whether a call may fork: open a group with a continuation.
     pub forks: bool,
     /// Whether a call may spawn into its own group. Roots of such functions get a counting group.

@@ -3,10 +3,10 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::child::{Limits, run};
+use crate::child::{Limits, Stop, run};
 use crate::error::{AssembleError, Cause};
 use crate::progress::{Progress, report};
 use crate::split::split;
@@ -40,6 +40,8 @@ pub struct Assembler {
     /// How many children run at a time.
     jobs: NonZero<usize>,
     limits: Limits,
+    /// Is set when the caller does not want the code any more.
+    unwanted: Option<Arc<AtomicBool>>,
 }
 
 /// A piece that waits to be assembled.
@@ -67,6 +69,7 @@ impl Assembler {
             ptxas,
             jobs: jobs.unwrap_or(NonZero::<usize>::MIN),
             limits: Limits::default(),
+            unwanted: None,
         }
     }
 
@@ -80,6 +83,17 @@ impl Assembler {
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The same, until `unwanted` is set: then the children are ended, and the result is [`Cause::Stopped`].
+    #[must_use]
+    pub fn until(self, unwanted: Arc<AtomicBool>) -> Self {
+        let unwanted = Some(unwanted);
+        Self { unwanted, ..self }
+    }
+
+    fn stop(&self) -> Stop {
+        Stop::new(self.unwanted.clone())
     }
 
     /// The program that assembles.
@@ -117,7 +131,7 @@ impl Assembler {
         let of = work.len();
         report(Progress { done: 0, of });
         let done = AtomicUsize::new(0);
-        let assembled = self.on_all_cores(work, |number, work, stop| {
+        let assembled = self.on_all_cores(first.name, work, |number, work, stop| {
             let object = self.piece(folder.path(), number, work, target, stop)?;
             let done = 1 + done.fetch_add(1, Ordering::Relaxed);
             report(Progress { done, of });
@@ -165,7 +179,7 @@ impl Assembler {
             command.arg(format!("--arch=sm_{}", target.arch));
             command.arg("-o").arg(&output).args(&files);
         };
-        let stop = AtomicBool::new(false);
+        let stop = self.stop();
         run(NVLINK, &nvlink.path, &arguments, &self.limits, &stop).map_err(failed)?;
         std::fs::read(&output).map_err(unusable)
     }
@@ -173,17 +187,18 @@ impl Assembler {
     /// Does all work; of errors, the first one in time.
     fn on_all_cores<'p, T: Send>(
         &self,
+        part: &str,
         work: Vec<Work<'p>>,
-        one: impl Fn(usize, &Work<'p>, &AtomicBool) -> Result<T, AssembleError> + Sync,
+        one: impl Fn(usize, &Work<'p>, &Stop) -> Result<T, AssembleError> + Sync,
     ) -> Result<Vec<T>, AssembleError> {
         let threads = self.jobs.get().min(work.len());
-        let stop = AtomicBool::new(false);
+        let stop = self.stop();
         let failed = Mutex::new(None);
         let queue = Mutex::new(work.into_iter().enumerate());
         let lock = || queue.lock().unwrap_or_else(|e| e.into_inner()).next();
         let thread = || {
             let mut done = Vec::new();
-            while !stop.load(Ordering::Relaxed)
+            while !stop.is_set()
                 && let Some((number, work)) = lock()
             {
                 match one(number, &work, &stop) {
@@ -191,7 +206,7 @@ impl Assembler {
                     Err(error) => {
                         let mut failed = failed.lock().unwrap_or_else(|e| e.into_inner());
                         failed.get_or_insert(error);
-                        stop.store(true, Ordering::Relaxed);
+                        stop.fail();
                     }
                 }
             }
@@ -211,6 +226,13 @@ impl Assembler {
         if let Some(error) = failed.into_inner().unwrap_or_else(|e| e.into_inner()) {
             return Err(error);
         }
+        if stop.is_set() {
+            // Some may be missing.
+            return Err(AssembleError {
+                part: part.to_owned(),
+                cause: Cause::Stopped { program: PTXAS },
+            });
+        }
         // The same order each time, so that images are the same.
         done.sort_by_key(|(number, _)| *number);
         Ok(done.into_iter().map(|(_, result)| result).collect())
@@ -222,7 +244,7 @@ impl Assembler {
         number: usize,
         work: &Work<'_>,
         target: &Target,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Vec<u8>, AssembleError> {
         let file = |extension: &str| folder.join(format!("{number}.{extension}"));
         let (input, output) = (file("ptx"), file("cubin"));
@@ -417,6 +439,42 @@ mod tests {
             ..Limits::default()
         });
         assert!(matches!(memory.cause, Cause::Memory { .. }), "{memory}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn work_that_is_not_wanted_any_more_ends_and_is_not_taken_for_whole() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let unwanted = Arc::new(AtomicBool::new(false));
+        // The second child tells that it runs, and goes on for ever.
+        let script = "n=$(ls $D | wc -l); : > $D/$n.$$; printf made > \"$out\"; [ $n -ge 1 ] && exec sleep 1000; exit 0";
+        let tool = fake_ptxas(folder.path(), script);
+        let assembler = Assembler::new(tool).jobs(NonZero::<usize>::MIN);
+        let text = module(200, 80);
+        let made = std::thread::scope(|scope| {
+            let made = scope.spawn(|| {
+                let assembler = assembler.until(Arc::clone(&unwanted));
+                assembler.assemble(&[part("m", &text)], &TARGET)
+            });
+            let marks = folder.path().join("own");
+            while std::fs::read_dir(&marks).map_or(0, Iterator::count) < 2 && !made.is_finished() {
+                std::thread::yield_now();
+            }
+            unwanted.store(true, Ordering::Relaxed);
+            made.join().expect("it does not panic")
+        });
+        let error = made.expect_err("it is not whole");
+        assert!(matches!(error.cause, Cause::Stopped { .. }), "{error}");
+        // What comes afterwards does not begin.
+        let again = Assembler::new(Tool {
+            path: "/nowhere".into(),
+            version: "13.0".into(),
+        });
+        let made = again.until(unwanted).assemble(&[part("m", &text)], &TARGET);
+        assert!(matches!(
+            made.expect_err("it is not wanted").cause,
+            Cause::Stopped { .. }
+        ));
     }
 
     #[test]

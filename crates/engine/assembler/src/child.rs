@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -44,6 +45,30 @@ const LOG_MOST: u64 = 8 << 10;
 /// How often a waiting thread sees if the child is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Why work ends early: a part of it has failed, or the caller does not want it any more.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    failed: AtomicBool,
+    unwanted: Option<Arc<AtomicBool>>,
+}
+
+impl Stop {
+    /// `unwanted` is set when the caller does not want the result any more.
+    pub(crate) fn new(unwanted: Option<Arc<AtomicBool>>) -> Self {
+        Self {
+            failed: AtomicBool::new(false),
+            unwanted,
+        }
+    }
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+    pub(crate) fn is_set(&self) -> bool {
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is_set(&self.failed) || self.unwanted.as_deref().is_some_and(is_set)
+    }
+}
+
 /// A child process that is killed when it is dropped before it has ended.
 struct Killed(Child);
 
@@ -61,7 +86,7 @@ pub(crate) fn run(
     path: &Path,
     arguments: &dyn Fn(&mut Command),
     limits: &Limits,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(), Cause> {
     match once(program, path, arguments, limits, stop) {
         Err(Cause::Killed { .. }) => once(program, path, arguments, limits, stop),
@@ -74,7 +99,7 @@ fn once(
     path: &Path,
     arguments: &dyn Fn(&mut Command),
     limits: &Limits,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(), Cause> {
     let mut command = Command::new(path);
     arguments(&mut command);
@@ -99,7 +124,7 @@ fn once(
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break false,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_set() {
             return Err(Cause::Stopped { program });
         }
         if begin.elapsed() > limits.lifetime() {
@@ -211,7 +236,7 @@ fn judge(
 mod tests {
     use super::*;
 
-    fn shell(script: &str, limits: Limits, stop: &AtomicBool) -> Result<(), Cause> {
+    fn shell(script: &str, limits: Limits, stop: &Stop) -> Result<(), Cause> {
         let arguments = |command: &mut Command| {
             command.args(["-c", script]);
         };
@@ -219,7 +244,7 @@ mod tests {
     }
 
     fn of(script: &str) -> Result<(), Cause> {
-        shell(script, Limits::default(), &AtomicBool::new(false))
+        shell(script, Limits::default(), &Stop::default())
     }
 
     #[test]
@@ -249,7 +274,7 @@ mod tests {
             time: Duration::from_secs(1),
             memory: 1 << 30,
         };
-        let stop = AtomicBool::new(false);
+        let stop = Stop::default();
         let spent = shell("while :; do :; done", limits, &stop);
         assert!(matches!(spent, Err(Cause::Time { .. })), "{spent:?}");
         // The limits are set just after the child's start.
@@ -260,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_child_that_is_not_wanted_any_more_is_ended() {
-        let stop = AtomicBool::new(true);
+        let stop = Stop::new(Some(Arc::new(AtomicBool::new(true))));
         let stopped = shell("exec sleep 1000", Limits::default(), &stop);
         assert!(matches!(stopped, Err(Cause::Stopped { .. })), "{stopped:?}");
     }
@@ -271,7 +296,7 @@ mod tests {
             time: Duration::ZERO,
             memory: 1 << 30,
         };
-        let stop = AtomicBool::new(false);
+        let stop = Stop::default();
         let spent = shell("kill -STOP $$", limits, &stop);
         assert!(matches!(spent, Err(Cause::Time { .. })), "{spent:?}");
     }

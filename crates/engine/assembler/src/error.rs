@@ -67,8 +67,8 @@ pub enum Cause {
         /// The signal's number.
         signal: i32,
     },
-    /// Another piece of the same work failed first.
-    #[error("{program} was ended, because another part failed")]
+    /// Another piece of the same work failed first, or the caller does not want the result any more.
+    #[error("{program} was ended, because its result is not wanted any more")]
     Stopped {
         /// The program.
         program: &'static str,

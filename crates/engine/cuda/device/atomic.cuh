@@ -154,13 +154,28 @@ EW_TASK(gpu)
 EW_TASK(sys)
 
 // Two words in one 16-byte access.
-EW_FN void load_pair(const u64* p, u64& a, u64& b, relaxed_t, gpu_t) {
-  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
-}
-EW_FN void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
-  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
-}
+#define EW_PAIR(scope)                                                                               \
+  EW_FN void load_pair(const u64* p, u64& a, u64& b, relaxed_t, scope##_t) {                         \
+    asm volatile("ld.relaxed." #scope ".global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory"); \
+  }                                                                                                  \
+  EW_FN void store_pair(u64* p, u64 a, u64 b, relaxed_t, scope##_t) {                                \
+    asm volatile("st.relaxed." #scope ".global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory"); \
+  }
+EW_PAIR(gpu)
+EW_PAIR(sys)
 
+// The calling lane of its warp.
+EW_FN u32 lane_id() {
+  u32 lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+// Cycles of the multiprocessor, modulo 2^32.
+EW_FN u32 clock_cycles() {
+  u32 now;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+  return now;
+}
 // Nanoseconds of a clock that all multiprocessors share.
 EW_FN u64 clock_ns() {
   u64 now;

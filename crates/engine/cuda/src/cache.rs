@@ -85,6 +85,11 @@ impl Cache {
         })
     }
 
+    /// Whether there is an entry with this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.read(Kind::Image, key).is_some()
+    }
+
     /// The entry of a key; without one, `make` makes it and it is kept under a label.
     fn get<E>(
         &self,

@@ -53,7 +53,7 @@ pub enum CudaUnavailable {
 }
 
 /// An NVIDIA GPU that can hold an engine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CudaDevice {
     pub(crate) context: Context,
     name: String,

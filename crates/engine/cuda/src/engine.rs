@@ -13,8 +13,8 @@ use everwarp_engine::sync::lock;
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{
     ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
-    Frames, HeapControl, HostCallMemory, Image, LinkedPart, PoolState, Pools, PreparedImage,
-    TaskEngine,
+    Frames, HeapControl, HostCallMemory, Image, LinkedPart, NearMemory, PoolState, Pools,
+    PreparedImage, TaskEngine,
 };
 
 use crate::cache::Cache;
@@ -26,6 +26,7 @@ use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
 use crate::kernel::{Kernel, code, load, occupancy, prepare};
 use crate::leaving::is_leaving;
+use crate::locked::LockedBytes;
 use crate::parts::assemble_ahead;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
@@ -50,6 +51,8 @@ pub struct CudaEngine {
     host_calls: Option<HostCalls>,
     copier: Copier,
     heap: Mutex<Heap>,
+    /// Memory of the host that tasks reach, in use.
+    near: Mutex<Vec<LockedBytes>>,
     task_heap: Option<TaskHeap>,
     stream: Stream,
     epoch: Mutex<Epoch>,
@@ -128,6 +131,7 @@ impl CudaEngine {
             host_calls,
             copier,
             heap: Mutex::new(heap),
+            near: Mutex::default(),
             task_heap,
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch {
@@ -401,8 +405,25 @@ impl EngineMemory for CudaEngine {
         self.context.enter()?;
         lock(&self.heap).alloc(bytes)
     }
+    fn alloc_near(&self, bytes: u64) -> Result<Option<NearMemory>, EngineError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let mut memory = LockedBytes::new(bytes as usize)?;
+        memory.fill(0);
+        let near = NearMemory {
+            address: memory.address(),
+            host: memory.as_mut_ptr(),
+        };
+        lock(&self.near).push(memory);
+        Ok(Some(near))
+    }
     unsafe fn free(&self, address: u64, bytes: u64) {
-        lock(&self.heap).free(address, bytes);
+        let mut near = lock(&self.near);
+        match near.iter().position(|memory| memory.address() == address) {
+            // It is used again.
+            Some(at) => drop(near.swap_remove(at)),
+            None => lock(&self.heap).free(address, bytes),
+        }
     }
     unsafe fn write(&self, address: u64, data: &[u8], _: ElementSize) -> Result<(), EngineError> {
         self.check_lost()?;

@@ -210,7 +210,7 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
     writeln!(out, "static __constant__ FnMeta META[FN_COUNT] = {{")?;
     for id in 0..FN_FIRST {
         match id {
-            FN_FETCH => writeln!(out, "  {{SHAPE_WARP | {fetch} << 4}},")?,
+            FN_FETCH => writeln!(out, "  {{SHAPE_WARP | {fetch} << 4 | {fetch} << 16}},")?,
             _ => writeln!(out, "  {{SHAPE_LANE}},")?,
         }
     }
@@ -223,9 +223,13 @@ fn write_meta(out: &mut String, image: &Image) -> std::fmt::Result {
         let fifo = u32::from(f.order == Order::BreadthFirst);
         writeln!(
             out,
-            "  {{{shape} | {fifo} << 2 | {} << 3 | {} << 4}},",
+            "  {{{shape} | {fifo} << 2 | {} << 3 | {} << 4 | {} << 16}},",
             u32::from(f.forks),
-            f.max_spawn
+            f.max_spawn,
+            match f.least_room {
+                0 => f.max_spawn,
+                least => least.min(f.max_spawn),
+            }
         )?;
     }
     writeln!(out, "}};\nEW_FN FnMeta meta(u32 fn) {{ return META[fn]; }}")?;

@@ -4,6 +4,7 @@
 //! block, grid, system; and the device heap. [`image`] joins them with the programs, [`nvrtc`] compiles the
 //! result, [`cache`] keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
 
+pub mod ahead;
 pub mod baseline;
 pub mod build;
 pub mod cache;

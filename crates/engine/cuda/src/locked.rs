@@ -41,6 +41,10 @@ impl LockedBytes {
         all.insert(at, begin..begin + memory.bytes);
         Ok(Self { memory, len })
     }
+    /// Where a device finds them.
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.device
+    }
 }
 
 impl Deref for LockedBytes {

@@ -63,21 +63,35 @@ pub(crate) fn link(
 
 /// Assembles parts for the cache, if that is how an image gets them.
 pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache) {
-    let kept = parts.iter().filter(|part| key(part, arch).is_some());
-    let kept: Vec<_> = kept.cloned().collect();
-    if kept.is_empty() || assembled_by_driver() {
+    if missing(parts, arch, cache).next().is_none() || assembled_by_driver() {
         return;
     }
     if let Ok(assembler) = Assembler::find()
         && driver_knows(assembler.ptxas())
     {
-        // An error comes again when the image is linked, and is reported then.
-        let _ = objects(&assembler, &kept, arch, cache);
+        assemble_kept(&assembler, parts, arch, cache);
     }
 }
 
+/// The parts that the cache keeps and does not have yet.
+pub(crate) fn missing<'p>(
+    parts: &'p [LinkedPart],
+    arch: u32,
+    cache: &Cache,
+) -> impl Iterator<Item = &'p LinkedPart> {
+    parts
+        .iter()
+        .filter(move |part| key(part, arch).is_some_and(|key| !cache.has(&key)))
+}
+
+/// Assembles the parts that the cache keeps. An error comes again when the image is linked, and is reported then.
+pub(crate) fn assemble_kept(assembler: &Assembler, parts: &[LinkedPart], arch: u32, cache: &Cache) {
+    let kept: Vec<_> = missing(parts, arch, cache).cloned().collect();
+    let _ = objects(assembler, &kept, arch, cache);
+}
+
 /// Whether the driver loads what a tool makes.
-fn driver_knows(tool: &Tool) -> bool {
+pub(crate) fn driver_knows(tool: &Tool) -> bool {
     let major = tool.major().and_then(|major| u32::try_from(major).ok());
     let versions = driver_version().zip(major);
     versions.is_some_and(|(driver, major)| driver_loads(driver, (major, 0)))

@@ -2,13 +2,19 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::Ordering;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use everwarp_process::{
     HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, StartError,
 };
 use everwarp_runtime::{Device, EngineKind};
 
-use super::host::{Host, ModuleSet};
+use super::host::{Host, HostEngine, ModuleSet};
+#[cfg(target_os = "linux")]
+use super::two_engines::TwoEngines;
 
 /// The modules and settings that a [`Host`] starts with, made by [`Host::builder`].
 ///
@@ -22,6 +28,7 @@ pub struct HostBuilder<'d> {
     modules: Vec<Module>,
     config: HostConfig,
     shown: bool,
+    meanwhile: bool,
 }
 
 /// Where a host runs.
@@ -41,6 +48,7 @@ impl<'d> HostBuilder<'d> {
             modules: Vec::new(),
             config: HostConfig::default(),
             shown: true,
+            meanwhile: false,
         }
     }
 
@@ -171,6 +179,19 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
+    /// On a GPU, lets processes start on the CPU engine while the code of the modules is assembled, which takes seconds the
+    /// first time. What has not started when the code is there goes to the GPU: [`Command::spawn_many`](super::Command::spawn_many)
+    /// and its like return when each process has an engine. [`Host::meanwhile`] says how many started where.
+    ///
+    /// Processes on the CPU engine may have more memory than those on the GPU. The host waits for the GPU, as without this
+    /// option, if the code is in the cache or takes less than a third of a second; if a module imports `everwarp:gpu`, whose
+    /// processes reach each other; with [`metered`](Self::metered), [`contract`](Self::contract) and
+    /// [`interleaved`](Self::interleaved), which are not alike on both engines; and in a service.
+    pub fn meanwhile(mut self, meanwhile: bool) -> Self {
+        self.meanwhile = meanwhile;
+        self
+    }
+
     /// Compiles the modules and starts the engine of the device's kind.
     ///
     /// # Errors
@@ -180,17 +201,34 @@ impl<'d> HostBuilder<'d> {
         let shown = self.shown && matches!(self.place, Place::Device(_));
         let (engine, device) = match self.place {
             Place::Device(device) => {
-                let engine = start_engine(device, &self.modules, &self.config, None)?;
+                let engine = match self.may_start_on_cpu(device) {
+                    true => start_soon(device, &self.modules, &self.config)?,
+                    false => start_engine(device, &self.modules, &self.config, None)?.into(),
+                };
                 (engine, device.name())
             }
             #[cfg(target_os = "linux")]
-            Place::Service(service) => service.start_host(&self.modules, &self.config)?,
+            Place::Service(service) => {
+                let (engine, device) = service.start_host(&self.modules, &self.config)?;
+                (engine.into(), device)
+            }
         };
         let modules = ModuleSet::default();
         for (number, module) in self.modules.into_iter().enumerate() {
             modules.add(module, ModuleId(number as u32));
         }
         Ok(Host::new(engine, modules, device, shown))
+    }
+
+    /// Whether processes may start on the CPU engine before the device's engine has started.
+    fn may_start_on_cpu(&self, device: &Device) -> bool {
+        let config = &self.config;
+        self.meanwhile
+            && device.kind() == EngineKind::Cuda
+            && !self.modules.iter().any(Module::uses_gpu)
+            && !config.load.metered
+            && !config.contract
+            && !config.interleaved
     }
 }
 
@@ -226,6 +264,49 @@ fn start_on_gpu(
     let streams = streams.map_or_else(Streams::inherit, Streams::of_host);
     let engine = CudaProcesses::start(device, modules, config, streams)?;
     Ok(Arc::new(engine))
+}
+
+/// Assembling that takes less time is waited for.
+#[cfg(target_os = "linux")]
+const WORTH_A_CHANGE: Duration = Duration::from_millis(300);
+
+/// Starts an engine on a GPU, or both engines if the GPU's code has to be assembled.
+#[cfg(target_os = "linux")]
+fn start_soon(
+    device: &Device,
+    modules: &[Module],
+    config: &HostConfig,
+) -> Result<HostEngine, StartError> {
+    use everwarp_process_cuda::{Ahead, CudaProcesses, Streams};
+    let preparation = CudaProcesses::prepare(modules, config)?;
+    let ahead = preparation.ahead(device);
+    let ahead = ahead.filter(|ahead: &Ahead| ahead.expected() >= WORTH_A_CHANGE);
+    let Some(ahead) = ahead else {
+        let engine = preparation.start(device, modules, config, Streams::inherit())?;
+        return Ok(HostEngine::One(Arc::new(engine)));
+    };
+    let (device, own, settings) = (device.clone(), modules.to_vec(), config.clone());
+    let engines = TwoEngines::start(modules, config, move |streams, unwanted| {
+        ahead.make(unwanted);
+        if unwanted.load(Ordering::Relaxed) {
+            return Err(StartError::System {
+                what: "an engine that is not wanted any more".to_owned(),
+                source: std::io::ErrorKind::Interrupted.into(),
+            });
+        }
+        let engine = preparation.start(&device, &own, &settings, Streams::of_host(streams))?;
+        Ok(Arc::new(engine))
+    });
+    Ok(HostEngine::Two(Arc::new(engines?)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_soon(
+    device: &Device,
+    modules: &[Module],
+    config: &HostConfig,
+) -> Result<HostEngine, StartError> {
+    start_on_gpu(device, modules, config, None).map(Into::into)
 }
 
 #[cfg(not(target_os = "linux"))]

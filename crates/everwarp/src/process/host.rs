@@ -12,6 +12,7 @@ use everwarp_runtime::{Device, EngineKind};
 
 use super::builder::{HostBuilder, Place};
 use super::shown::Shown;
+use super::two_engines::{Meanwhile, TwoEngines};
 
 /// The modules of a host with their ids.
 #[derive(Debug, Default)]
@@ -36,6 +37,22 @@ impl ModuleSet {
     }
 }
 
+/// What runs the processes of a host.
+pub(super) enum HostEngine {
+    One(Arc<dyn ProcessEngine>),
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "GPUs need Linux")
+    )]
+    Two(Arc<TwoEngines>),
+}
+
+impl From<Arc<dyn ProcessEngine>> for HostEngine {
+    fn from(engine: Arc<dyn ProcessEngine>) -> Self {
+        Self::One(engine)
+    }
+}
+
 /// An engine that runs processes of its modules, on the CPU or on a GPU.
 ///
 /// A host is a handle; its clones, its [`Child`](super::Child)ren and its channels belong to the same engine. When the
@@ -43,6 +60,8 @@ impl ModuleSet {
 #[derive(Clone, Debug)]
 pub struct Host {
     engine: Arc<dyn ProcessEngine>,
+    /// The same, if it is two.
+    two: Option<Arc<TwoEngines>>,
     modules: Arc<ModuleSet>,
     /// The name of its device.
     device: Arc<str>,
@@ -56,15 +75,15 @@ impl Host {
         HostBuilder::new(Place::Device(device))
     }
 
-    pub(super) fn new(
-        engine: Arc<dyn ProcessEngine>,
-        modules: ModuleSet,
-        device: String,
-        shown: bool,
-    ) -> Self {
+    pub(super) fn new(engine: HostEngine, modules: ModuleSet, device: String, shown: bool) -> Self {
+        let (engine, two): (Arc<dyn ProcessEngine>, _) = match engine {
+            HostEngine::One(engine) => (engine, None),
+            HostEngine::Two(engines) => (Arc::clone(&engines) as _, Some(engines)),
+        };
         let _shown = shown.then(|| Shown::new(&engine, modules.names()));
         Self {
             engine,
+            two,
             modules: Arc::new(modules),
             device: device.into(),
             _shown,
@@ -79,7 +98,12 @@ impl Host {
         self.modules.find(module)
     }
 
-    /// The kind of engine that runs the processes.
+    /// Where processes have started so far, if they did not wait for the GPU ([`HostBuilder::meanwhile`]). None if they did.
+    pub fn meanwhile(&self) -> Option<Meanwhile> {
+        self.two.as_ref().map(|two| two.report())
+    }
+
+    /// The kind of engine that runs the processes: with [`HostBuilder::meanwhile`] the one that further processes run on.
     pub fn kind(&self) -> EngineKind {
         self.engine.kind()
     }

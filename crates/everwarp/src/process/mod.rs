@@ -105,6 +105,7 @@ mod parallel;
 #[doc(hidden)]
 pub mod serving;
 mod shown;
+mod two_engines;
 
 pub use bridge::{Bridge, BridgeError};
 pub use builder::HostBuilder;
@@ -128,3 +129,4 @@ pub use everwarp_process::{
 pub use everwarp_process::{ImageFile, NativeImage};
 pub use host::Host;
 pub use lines::read_lines;
+pub use two_engines::Meanwhile;

@@ -108,6 +108,20 @@ impl Write for TargetWriter {
     }
 }
 
+/// This program's own standard input.
+#[derive(Debug)]
+pub struct ProgramStdin;
+
+impl InputSource for ProgramStdin {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::stdin().lock().read(buffer)
+    }
+
+    fn is_terminal(&self) -> bool {
+        io::stdin().is_terminal()
+    }
+}
+
 /// This program's own standard output.
 #[derive(Debug)]
 pub struct ProgramStdout;

@@ -48,8 +48,8 @@ pub use everwarp_io::{
 };
 pub use exit::{Exit, ExitStatus, Trap, TrapKind};
 pub use host_streams::{
-    HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdout, SourceReader,
-    TargetWriter,
+    HostStreams, InputSource, OutputTarget, ProgramStderr, ProgramStdin, ProgramStdout,
+    SourceReader, TargetWriter,
 };
 pub use image_file::{ImageFile, NativeImage};
 pub use input_lines::{InputLines, LineSource};

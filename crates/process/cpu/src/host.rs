@@ -146,6 +146,17 @@ impl CpuProcesses {
         })
     }
 
+    /// Waits until all processes have started, or `enough` holds. The thread that makes it hold calls [`look_again`](Self::look_again)
+    /// afterwards.
+    pub fn wait_until_started(&self, enough: impl Fn() -> bool) {
+        self.scheduler.wait_until_empty(enough);
+    }
+
+    /// Has threads in [`wait_until_started`](Self::wait_until_started) look whether they have waited for enough.
+    pub fn look_again(&self) {
+        self.scheduler.look_again();
+    }
+
     /// Removes a process that has been waited for.
     fn reaped(&self, pid: Pid, taken: Taken) -> Result<Exit, HostError> {
         match taken {

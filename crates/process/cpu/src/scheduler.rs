@@ -30,6 +30,8 @@ struct ReadyQueue {
     waiting: usize,
     /// Worker threads that have not returned.
     alive: usize,
+    /// Threads that wait until no process is ready.
+    feeders: usize,
 }
 
 /// Starts a worker thread, which runs processes until [`Scheduler::next`] returns none.
@@ -45,6 +47,8 @@ pub(crate) struct Scheduler {
     more: Notify,
     /// A worker thread has returned.
     left: Condvar,
+    /// No process is ready; for threads that would add some.
+    empty: Condvar,
     /// The most worker threads.
     limit: usize,
     start_worker: StartWorker,
@@ -98,6 +102,7 @@ impl Scheduler {
             ready: Condvar::new(),
             more: Notify::new(),
             left: Condvar::new(),
+            empty: Condvar::new(),
             limit,
             start_worker,
             own: own.clone(),
@@ -158,6 +163,7 @@ impl Scheduler {
                 return None;
             }
             if let Some(process) = queue.ready.pop_front() {
+                self.tell_feeders(&queue);
                 // Many may have become ready at once, so each thread that takes one sees to the next.
                 self.serve_ready(queue);
                 return Some(process);
@@ -184,12 +190,37 @@ impl Scheduler {
             return None;
         }
         let process = queue.ready.pop_front()?;
+        self.tell_feeders(&queue);
         if !queue.ready.is_empty() {
             // Several may have become ready at once, and another thread's processes may all be blocked as well.
             self.more.notify_one();
         }
         self.serve_ready(queue);
         Some(process)
+    }
+
+    /// Wakes threads that wait until no process is ready, if none is.
+    fn tell_feeders(&self, queue: &ReadyQueue) {
+        if queue.feeders > 0 && queue.ready.is_empty() {
+            self.empty.notify_all();
+        }
+    }
+
+    /// Waits until no process is ready, or `enough` holds. The thread that makes it hold calls [`Self::look_again`] afterwards.
+    pub(crate) fn wait_until_empty(&self, enough: impl Fn() -> bool) {
+        let mut queue = lock(&self.queue);
+        queue.feeders += 1;
+        while !queue.ready.is_empty() && !queue.stopped && !enough() {
+            queue = wait(&self.empty, queue);
+        }
+        queue.feeders -= 1;
+    }
+
+    /// Has threads in [`Self::wait_until_empty`] look whether they have waited for enough.
+    pub(crate) fn look_again(&self) {
+        // With the lock, so that none is between its look and its wait.
+        let _queue = lock(&self.queue);
+        self.empty.notify_all();
     }
 
     /// Whether processes wait for a thread.
@@ -286,6 +317,7 @@ impl Scheduler {
     pub(crate) fn stop(&self) {
         lock(&self.queue).stopped = true;
         self.ready.notify_all();
+        self.empty.notify_all();
     }
 
     /// Waits until all worker threads have returned.

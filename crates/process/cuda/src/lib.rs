@@ -77,4 +77,6 @@ mod wasi;
 pub use code::image;
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
+pub use everwarp_runtime::cuda::ahead::Ahead;
 pub use resident::{ResidentConfig, ResidentProcesses};
+pub use start::Preparation;

@@ -11,8 +11,10 @@ use std::thread::JoinHandle;
 use everwarp_engine::sync::lock;
 use everwarp_hostcalls::{Attached, ServerConfig, Service, Streams, reserve_descriptors};
 use everwarp_process::{HostConfig, HostStreams, LoadConfig, Module, ModuleId, StartError};
+use everwarp_runtime::cuda::ahead::Ahead;
+use everwarp_runtime::cuda::cache::Cache;
 use everwarp_runtime::trace::{span, spanned};
-use everwarp_runtime::{DevPtr, Device, Engine, EngineKind, Error, LinkedEngine};
+use everwarp_runtime::{DevPtr, Device, Engine, EngineKind, Error, Image, LinkedEngine, Pools};
 
 use crate::code::{CodeSet, LoadedCode, stack_use};
 use crate::config::{PlaceConfig, PlaceKey, STACK_BYTES};
@@ -26,11 +28,53 @@ use crate::listener::ServiceListener;
 use crate::load::ModuleLoader;
 use crate::module::CompileChoice;
 use crate::places::{CommonParameters, Places};
+use crate::program;
 use crate::queue::{ModuleQueue, Queues};
 use crate::quota::MemoryQuota;
 use crate::resident::{Residency, ResidentProcesses, ShareLease};
 use crate::share::Wanted;
 use crate::shared_code::LoadedSet;
+
+/// An engine for one host whose modules are translated, and not yet assembled.
+pub struct Preparation {
+    code: CodeSet,
+    pools: Pools,
+}
+
+impl std::fmt::Debug for Preparation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Preparation").finish_non_exhaustive()
+    }
+}
+
+impl Preparation {
+    /// What is left to assemble for this device: none if the cache has it, or if the driver assembles.
+    pub fn ahead(&self, device: &Device) -> Option<Ahead> {
+        let image = Image {
+            linked: self.code.linked().clone(),
+            ..Image::of(vec![&program::PROGRAM])
+        };
+        Ahead::of(image, device.cuda()?.arch(), Cache::user())
+    }
+
+    /// Starts the engine, as [`CudaProcesses::start`] does with the same device, modules and settings.
+    ///
+    /// # Errors
+    /// As [`CudaProcesses::start`].
+    pub fn start(
+        self,
+        device: &Device,
+        modules: &[Module],
+        config: &HostConfig,
+        streams: Streams,
+    ) -> Result<CudaProcesses, StartError> {
+        let Self { code, pools } = self;
+        let resident = spanned("host: start the engine", || {
+            ResidentProcesses::with_code(device, code, None, pools, false)
+        })?;
+        CudaProcesses::open(&resident, modules, config, streams, Some(modules.len()))
+    }
+}
 
 /// Where the places of a host's modules come from.
 struct PlaceSource<'r> {
@@ -75,6 +119,14 @@ impl CudaProcesses {
         config: &HostConfig,
         streams: Streams,
     ) -> Result<Self, StartError> {
+        Self::prepare(modules, config)?.start(device, modules, config, streams)
+    }
+
+    /// The first half of [`start`](Self::start), which needs no device.
+    ///
+    /// # Errors
+    /// A module or an option is refused.
+    pub fn prepare(modules: &[Module], config: &HostConfig) -> Result<Preparation, StartError> {
         check_options(config)?;
         // The budget reduces the number of places, but not the number of their slots.
         let wanted = PlaceConfig::of(&config.load, config.stack_bytes, 0);
@@ -91,11 +143,10 @@ impl CudaProcesses {
                 wanted.slots(&all, config.spare_places)
             })
         })?;
-        let pools = engine_pools.expect("the sizes were asked for");
-        let resident = spanned("host: start the engine", || {
-            ResidentProcesses::with_code(device, code, None, pools, false)
-        })?;
-        Self::open(&resident, modules, config, streams, Some(modules.len()))
+        Ok(Preparation {
+            code,
+            pools: engine_pools.expect("the sizes were asked for"),
+        })
     }
 
     /// Opens a host on an engine. `alone` is the number of its modules if no other host will share the engine.

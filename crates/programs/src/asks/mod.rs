@@ -4,7 +4,7 @@ mod entry;
 #[path = "asks.rs"]
 mod twin;
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Tell, actors};
+use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Column, actors};
 use everwarp::{Engine, dev_struct};
 
 use twin::{asked, asker};
@@ -41,6 +41,8 @@ pub struct Questions {
     system: ActorSystem,
     askers: Vec<ActorId>,
     asked: Vec<ActorId>,
+    /// Their ids, as words.
+    asked_bits: Vec<u64>,
 }
 
 impl Questions {
@@ -55,9 +57,14 @@ impl Questions {
             ..ActorConfig::default()
         };
         let system = ActorSystem::start(engine, &ASKS, config)?;
+        let mut askers = system.launch_all(ASKER, pairs as usize)?;
+        // Messages of the host are sorted then.
+        askers.sort_unstable();
+        let asked = system.launch_all(ASKED, pairs as usize)?;
         Ok(Self {
-            askers: system.launch_all(ASKER, pairs as usize)?,
-            asked: system.launch_all(ASKED, pairs as usize)?,
+            askers,
+            asked_bits: asked.iter().map(|id| id.bits()).collect(),
+            asked,
             system,
         })
     }
@@ -66,11 +73,11 @@ impl Questions {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run(&self, questions: u32) -> Result<Vec<(u64, u64)>, ActorError> {
-        let pairs = self.askers.iter().zip(&self.asked);
-        let tells: Vec<_> = pairs
-            .map(|(&asker, asked)| Tell::new(asker, 0, &[asked.bits(), questions.into()]))
-            .collect();
-        self.system.tell_all(&tells)?;
+        let words = [
+            Column::Each(&self.asked_bits),
+            Column::All(questions.into()),
+        ];
+        self.system.tell_columns(&self.askers, 0, &words)?;
         self.system.settle()?;
         let states: Vec<DevAsker> = self.system.states(&self.askers)?;
         Ok(states.iter().map(|s| (s.count, s.sum)).collect())

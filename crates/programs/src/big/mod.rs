@@ -4,7 +4,7 @@ mod entry;
 #[path = "big.rs"]
 mod twin;
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Tell, actors};
+use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Column, actors};
 use everwarp::{Buffer, DevPtr, Engine, dev_struct};
 
 use twin::peer;
@@ -53,7 +53,10 @@ const fn place(seed: u64, count: u64) -> u64 {
 #[derive(Debug)]
 pub struct Crowd {
     system: ActorSystem,
+    /// In the order of their ids: messages of the host to them are sorted then.
     peers: Vec<ActorId>,
+    /// The random number of each first message.
+    seeds: Vec<u64>,
     _table: Buffer<u64>,
 }
 
@@ -76,12 +79,14 @@ impl Crowd {
         };
         // SAFETY: the table has n ids, which are written before the first message, and is dropped after the system.
         let system = unsafe { ActorSystem::start_with(engine, &BIG, &params, config) }?;
-        let peers = system.launch_all(PEER, n as usize)?;
+        let mut peers = system.launch_all(PEER, n as usize)?;
+        peers.sort_unstable();
         let ids: Vec<_> = peers.iter().map(|peer| peer.bits()).collect();
         table.write(&ids)?;
         Ok(Self {
             system,
             peers,
+            seeds: (0..n.into()).map(next_random).collect(),
             _table: table,
         })
     }
@@ -90,10 +95,8 @@ impl Crowd {
     /// # Errors
     /// Whatever ends the engine.
     pub fn run(&self, hops: u32) -> Result<(), ActorError> {
-        let tells: Vec<_> = ((0..).zip(&self.peers))
-            .map(|(i, &peer)| Tell::new(peer, 0, &[hops.into(), next_random(i)]))
-            .collect();
-        self.system.tell_all(&tells)?;
+        let words = [Column::All(hops.into()), Column::Each(&self.seeds)];
+        self.system.tell_columns(&self.peers, 0, &words)?;
         self.system.settle().map(drop)
     }
     /// How many messages each actor has handled, and how many ended there.

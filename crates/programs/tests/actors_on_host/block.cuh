@@ -1,7 +1,7 @@
 // Stands in for the engine's headers when the device code of actors runs on the host: atomics, and the view of a task.
 //
-// A lane is a fiber, and another lane may go on before each access to memory that lanes share; or it is a thread, for
-// ThreadSanitizer. See main.cpp.
+// A lane is a fiber, and another lane of its warp, or another warp, may go on before each access to memory that lanes share;
+// or it is a thread and a warp of its own, for ThreadSanitizer. See world.h.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -26,11 +26,13 @@ constexpr u32 WARP = 32;
 void step();
 
 struct gpu_t {};
+struct sys_t {};
 struct relaxed_t { static constexpr int host = __ATOMIC_RELAXED, failed = __ATOMIC_RELAXED; };
 struct acquire_t { static constexpr int host = __ATOMIC_ACQUIRE, failed = __ATOMIC_ACQUIRE; };
 struct release_t { static constexpr int host = __ATOMIC_RELEASE, failed = __ATOMIC_RELAXED; };
 struct acq_rel_t { static constexpr int host = __ATOMIC_ACQ_REL, failed = __ATOMIC_ACQUIRE; };
 constexpr gpu_t gpu{};
+constexpr sys_t sys{};
 constexpr relaxed_t relaxed{};
 constexpr acquire_t acquire{};
 constexpr release_t release{};
@@ -48,7 +50,9 @@ constexpr acq_rel_t acq_rel{};
     __atomic_compare_exchange_n(p, &expected, v, false, O::host, O::failed);                       \
     return expected;                                                                               \
   }                                                                                                \
-  template <class O> void add(T* p, T v, O, gpu_t) { fetch_add(p, v, O{}, gpu); }
+  template <class O> void add(T* p, T v, O, gpu_t) { fetch_add(p, v, O{}, gpu); }                   \
+  template <class O> T load(const T* p, O, sys_t) { return load(p, O{}, gpu); }                     \
+  template <class O> void store(T* p, T v, O, sys_t) { store(p, v, O{}, gpu); }
 HOST_ATOMICS(u32)
 HOST_ATOMICS(u64)
 
@@ -61,12 +65,19 @@ inline void store_pair(u64* p, u64 a, u64 b, relaxed_t, gpu_t) {
   store(p + 1, b, relaxed, gpu);
   store(p, a, relaxed, gpu);
 }
+inline void load_pair(const u64* p, u64& a, u64& b, relaxed_t, sys_t) { load_pair(p, a, b, relaxed, gpu); }
+inline void store_pair(u64* p, u64 a, u64 b, relaxed_t, sys_t) { store_pair(p, a, b, relaxed, gpu); }
+inline u32 clock_cycles() {
+  static thread_local u32 now = 0;
+  return now += 12345;
+}
 inline u64 clock_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (u64)now.tv_sec * 1000000000 + (u64)now.tv_nsec;
 }
 inline void fence(acq_rel_t, gpu_t) { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
+inline void fence(acq_rel_t, sys_t) { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 
 inline u32 min(u32 a, u32 b) { return a < b ? a : b; }
 inline u32 max(u32 a, u32 b) { return a > b ? a : b; }
@@ -75,10 +86,40 @@ struct Index { u32 x; };
 extern thread_local Index threadIdx;
 constexpr Index blockIdx{0};
 
-// A warp of one lane.
-inline u32 __activemask() { return 1; }
-inline u32 __ballot_sync(u32, bool holds) { return holds; }
-inline bool __any_sync(u32, bool holds) { return holds; }
+// Room for the tasks that a call spawns, which needs room for `least` (0: all) to start.
+u32 lanes_room(u32 least, u32 most);
+
+// What lanes of a warp do together. A site is a place in the source: lanes that wait at different ones do not meet.
+struct Values { u64 of[32]; };
+// Some lanes that are at this site, with this one among them: nothing says that those that can be together are.
+u32 lanes_together(const char* site);
+// The values of the lanes in a mask, which all come to this site with it.
+Values lanes_exchange(const char* site, u32 mask, u64 value);
+u32 lane_id();
+inline u32 lanes_ballot(const char* site, u32 mask, bool holds) {
+  const Values all = lanes_exchange(site, mask, holds);
+  u32 result = 0;
+  for (u32 lane = 0; lane < 32; lane++) result |= (mask >> lane & 1 && all.of[lane] != 0) << lane;
+  return result;
+}
+inline u32 lanes_match(const char* site, u32 mask, u64 value) {
+  const Values all = lanes_exchange(site, mask, value);
+  u32 result = 0;
+  for (u32 lane = 0; lane < 32; lane++) result |= (mask >> lane & 1 && all.of[lane] == value) << lane;
+  return result;
+}
+#define EW_TEXT(line) #line
+#define EW_LINE(line) EW_TEXT(line)
+#define EW_SITE __FILE__ ":" EW_LINE(__LINE__)
+#define __activemask() ew::lanes_together(EW_SITE)
+#define __ballot_sync(mask, holds) ew::lanes_ballot(EW_SITE, mask, holds)
+#define __any_sync(mask, holds) (ew::lanes_ballot(EW_SITE, mask, holds) != 0)
+#define __all_sync(mask, holds) (ew::lanes_ballot(EW_SITE, mask, !(holds)) == 0)
+#define __match_any_sync(mask, value) ew::lanes_match(EW_SITE, mask, value)
+#define __shfl_sync(mask, value, from) ((u32)ew::lanes_exchange(EW_SITE, mask, value).of[(from) % 32])
+#define __syncwarp(mask) ((void)ew::lanes_exchange(EW_SITE, mask, 0))
+inline u32 __clz(u32 bits) { return bits == 0 ? 32 : (u32)__builtin_clz(bits); }
+inline u32 __ffs(u32 bits) { return (u32)__builtin_ffs((int)bits); }
 inline u32 __popc(u32 bits) { return (u32)__builtin_popcount(bits); }
 
 struct Tables { DevGroup* groups; };

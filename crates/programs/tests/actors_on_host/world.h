@@ -1,6 +1,7 @@
 // The world in which scenarios run the device code of actors: tables, lanes, a host, and an audit, which looks whether every
 // message, cell and slot is where it belongs. Lanes are fibers that a random schedule interleaves at each access to shared
-// memory; compiled with THREADS, one thread for each lane. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS.
+// memory. Those of a warp run tasks of one function at a time, as in the engine, and need not stay together. Compiled with
+// THREADS, each lane is a thread and a warp of its own. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS.
 #pragma once
 #include <cassert>
 #include <mutex>
@@ -26,7 +27,12 @@ namespace {
 using ew::gpu;
 using ew::relaxed;
 
-constexpr u32 LANES = 5, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
+#ifdef THREADS
+constexpr u32 WIDTH = 1, WARPS = 5;
+#else
+constexpr u32 WIDTH = 4, WARPS = 3;
+#endif
+constexpr u32 LANES = WARPS * WIDTH, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
 enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_EVENTS, HOST_COUNT,
              HOST_RING, HOST_NEWS, HOST_NOTE };
 
@@ -73,6 +79,7 @@ std::mutex lock;
 std::vector<DevTask> tasks;
 u32 unfinished;
 
+// Of the running warp: what its lanes have queued, which runs once the batch has ended.
 thread_local std::vector<DevTask> queued;
 thread_local ew::Shared none;
 
@@ -105,17 +112,36 @@ void ended(u32 group) {
   push(HOST_EVENTS, 0, events.size());
 }
 
-void run(const DevTask& task) {
+#ifdef OWN_TASKS
+// The scenario has tasks of its own, and no host.
+void own_task(ew::Lane& t);
+#endif
+
+// What a task leaves to be counted.
+struct Outcome {
+  u32 group, delta;
+};
+Outcome run(const DevTask& task) {
   ew::Lane t{task};
+#ifdef OWN_TASKS
+  own_task(t);
+#else
   dispatch(ew::fn_of(task.head), t, actors_system);
+#endif
   CHECK(t.broken == 0, "function %u broke rule %u", ew::fn_of(task.head) - FIRST, t.broken);
-  // What a batch of the engine does at its end.
-  const u32 left = ew::fetch_add(&groups[task.group].pending, t.delta - 1, ew::acq_rel, gpu) + t.delta - 1;
-  CHECK(left < 1u << 30, "group %u has ended twice", task.group);
+  return {task.group, t.delta};
+}
+// What a batch of the engine does at its end.
+void finish(const std::vector<Outcome>& batch) {
+  for (const Outcome& done : batch) {
+    const u32 left = ew::fetch_add(&groups[done.group].pending, done.delta - 1, ew::acq_rel, gpu) + done.delta - 1;
+    CHECK(left < 1u << 30, "group %u has ended twice", done.group);
+    std::lock_guard<std::mutex> held(lock);
+    // A task that holds its group does not change the count.
+    if (left == 0 && done.delta != 1) ended(done.group);
+  }
   std::lock_guard<std::mutex> held(lock);
-  // A task that holds its group does not change the count.
-  if (left == 0 && t.delta != 1) ended(task.group);
-  unfinished += (u32)queued.size() - 1;
+  unfinished += (u32)queued.size() - (u32)batch.size();
   tasks.insert(tasks.end(), queued.begin(), queued.end());
   queued.clear();
 }
@@ -138,7 +164,7 @@ void run_all() {
       threadIdx.x = lane;
       DevTask task;
       while (true) {
-        if (take(task, 0)) { run(task); continue; }
+        if (take(task, 0)) { finish({run(task)}); continue; }
         std::lock_guard<std::mutex> held(lock);
         if (unfinished == 0) return;
       }
@@ -149,45 +175,113 @@ void run_all() {
 
 #else
 
-ucontext_t scheduler, lanes[LANES];
-std::vector<char> stacks[LANES];
-std::vector<DevTask> kept[LANES];
+ucontext_t scheduler;
+enum class At { End, Runs, Mask, Sync };
+struct LaneState {
+  ucontext_t context;
+  std::vector<char> stack;
+  At at = At::End;
+  DevTask task;
+  Outcome outcome;
+  const char* site;
+  u32 mask;
+  u64 value;
+  ew::Values all;
+};
+LaneState lanes[LANES];
+struct Warp {
+  u32 width = 0;  // lanes of its batch; the fibers of others rest
+  std::vector<DevTask> queued;
+  u64 weight;
+};
+Warp warps[WARPS];
 u32 running;
-u64 weights[LANES];
 
 void lane_main() {
   while (true) {
-    DevTask task;
-    // Mostly the oldest, as in the engine.
-    if (take(task, random_below(4) == 0 ? random_below(64) : 0)) run(task);
-    else swapcontext(&lanes[running], &scheduler);
+    LaneState& own = lanes[running];
+    own.outcome = run(own.task);
+    own.at = At::End;
+    swapcontext(&own.context, &scheduler);
   }
+}
+
+// Takes a batch: tasks of one function, mostly the oldest.
+void take_batch(Warp& warp, LaneState* own) {
+  std::lock_guard<std::mutex> held(lock);
+  if (tasks.empty()) return;
+  u32 at = random_below(4) == 0 ? random_below((u32)tasks.size()) : 0;
+  const u32 head = tasks[at].head, most = 1 + random_below(WIDTH);
+  while (warp.width < most && at < tasks.size()) {
+    if (tasks[at].head != head) { at++; continue; }
+    own[warp.width].task = tasks[at];
+    own[warp.width].at = At::Runs;
+    warp.width++;
+    tasks.erase(tasks.begin() + at);
+  }
+}
+
+// Lets lanes go on that are at one site and ask which lanes are together: with the chosen one some of the others, or all.
+void part(LaneState* own, u32 width, u32 chosen) {
+  u32 mask = 1u << chosen;
+  const bool all = random_below(4) != 0;
+  for (u32 i = 0; i < width; i++) {
+    if (own[i].at == At::Mask && own[i].site == own[chosen].site && (all || random_below(2) == 0)) mask |= 1u << i;
+  }
+  for (u32 i = 0; i < width; i++) if (mask >> i & 1) own[i].mask = mask, own[i].at = At::Runs;
+}
+
+// Lets a lane of the warp go on, if there is one.
+void step_warp(u32 number) {
+  Warp& warp = warps[number];
+  LaneState* own = lanes + number * WIDTH;
+  if (warp.width == 0) take_batch(warp, own);
+  if (warp.width == 0) return;
+  u32 ready[WIDTH], count = 0, masks[WIDTH], asking = 0;
+  for (u32 i = 0; i < warp.width; i++) {
+    if (own[i].at == At::Runs) ready[count++] = i;
+    if (own[i].at == At::Mask) masks[asking++] = i;
+  }
+  // Mostly once no other lane can come there.
+  if (asking != 0 && (count == 0 || random_below(16) == 0)) part(own, warp.width, masks[random_below(asking)]);
+  else {
+    CHECK(count != 0, "the lanes of a warp wait for each other");
+    const u32 chosen = ready[random_below(count)];
+    running = number * WIDTH + chosen;
+    threadIdx.x = number * ew::WARP + chosen;
+    queued.swap(warp.queued);
+    swapcontext(&scheduler, &own[chosen].context);
+    queued.swap(warp.queued);
+  }
+  for (u32 i = 0; i < warp.width; i++) if (own[i].at != At::End) return;
+  std::vector<Outcome> batch;
+  for (u32 i = 0; i < warp.width; i++) batch.push_back(own[i].outcome);
+  warp.width = 0;
+  queued.swap(warp.queued);
+  finish(batch);
+  queued.swap(warp.queued);
 }
 
 void run_all() {
   for (u64 begin = steps; unfinished != 0; steps++) {
-    CHECK(steps - begin < 2'000'000, "it does not end: %u tasks", unfinished);
-    // Now and then some lanes become slow and others fast, so that one stands still while others do much.
-    if (steps % 64 == 0) for (u64& weight : weights) weight = random_below(4) == 0 ? 1 : random_below(3) == 0 ? 60 : 8;
-    u64 all = 0, lane = 0;
-    for (u64 weight : weights) all += weight;
-    u64 at = random_below((u32)all);
-    while (at >= weights[lane]) at -= weights[lane++];
-    running = (u32)lane;
-    threadIdx.x = running;
-    queued.swap(kept[running]);
-    swapcontext(&scheduler, &lanes[running]);
-    queued.swap(kept[running]);
+    CHECK(steps - begin < 4'000'000, "it does not end: %u tasks", unfinished);
+    // Now and then some warps become slow and others fast, so that one stands still while others do much.
+    if (steps % 64 == 0) for (Warp& warp : warps) warp.weight = random_below(4) == 0 ? 1 : random_below(3) == 0 ? 60 : 8;
+    u64 all = 0;
+    for (const Warp& warp : warps) all += warp.weight;
+    u64 at = random_below((u32)all), number = 0;
+    while (at >= warps[number].weight) at -= warps[number++].weight;
+    step_warp((u32)number);
   }
 }
 
 void prepare_lanes() {
-  for (u32 lane = 0; lane < LANES; lane++) {
-    stacks[lane].resize(1 << 16);
-    getcontext(&lanes[lane]);
-    lanes[lane].uc_stack.ss_sp = stacks[lane].data();
-    lanes[lane].uc_stack.ss_size = stacks[lane].size();
-    makecontext(&lanes[lane], lane_main, 0);
+  for (LaneState& lane : lanes) {
+    lane.stack.resize(1 << 16);
+    getcontext(&lane.context);
+    lane.context.uc_stack.ss_sp = lane.stack.data();
+    lane.context.uc_stack.ss_size = lane.stack.size();
+    makecontext(&lane.context, lane_main, 0);
   }
 }
 
@@ -217,6 +311,7 @@ void run_tells() {
   run_all();
   for (u32 first = 0; first < next_record; first++) {
     while (tells[first].next == TELL_FULL) {
+      tells[first].next = TELL_DELIVERED;
       submit(HOST_TELL, 0, first, 1);
       run_all();
     }
@@ -296,8 +391,10 @@ void begin(u64 number) {
   all_steps += steps, steps = 0;
   // Whatever a cell held before.
   memset(cells, 0xa5, sizeof cells);
+#ifndef OWN_TASKS
   submit(HOST_ANCHOR, 0, 0, 0);
   run_all();
+#endif
 }
 
 void scenario(u64 number);
@@ -308,11 +405,51 @@ thread_local ew::Index ew::threadIdx;
 ew::Tables ew::everwarp_tables{groups};
 ew::Shared& ew::shared() { return none; }
 void ew::append(Queue*, const DevTask& task) { queued.push_back(task); }
-void ew::step() {
-#ifndef THREADS
-  swapcontext(&lanes[running], &scheduler);
-#endif
+#ifdef THREADS
+u32 ew::lanes_room(u32, u32 most) { return most; }
+void ew::step() {}
+u32 ew::lane_id() { return 0; }
+u32 ew::lanes_together(const char*) { return 1; }
+ew::Values ew::lanes_exchange(const char*, u32, u64 value) { return {{value}}; }
+#else
+// A warp's queue may have less room than for all that a call spawns; one place of it is for a continuation.
+u32 ew::lanes_room(u32 least, u32 most) {
+  return least == 0 || least > most ? most : least - 1 + random_below(most - least + 2);
 }
+// Outside of `run_all` the host reads what lanes have written.
+static bool in_lane() { return lanes[running].at != At::End; }
+static void rest() { swapcontext(&lanes[running].context, &scheduler); }
+void ew::step() {
+  if (in_lane()) rest();
+}
+u32 ew::lane_id() { return running % WIDTH; }
+u32 ew::lanes_together(const char* site) {
+  LaneState& own = lanes[running];
+  own.site = site, own.at = At::Mask;
+  rest();
+  return own.mask;
+}
+ew::Values ew::lanes_exchange(const char* site, u32 mask, u64 value) {
+  const u32 first = running / WIDTH * WIDTH;
+  LaneState& own = lanes[running];
+  CHECK(mask >> lane_id() & 1, "a lane at %s is not in its own mask", site);
+  own.site = site, own.mask = mask, own.value = value, own.at = At::Sync;
+  bool all = true;
+  for (u32 i = 0; i < WIDTH; i++) {
+    const LaneState& other = lanes[first + i];
+    if ((mask >> i & 1) == 0) continue;
+    CHECK(other.at != At::End, "at %s a lane waits for one that has ended", site);
+    all &= other.at == At::Sync && other.site == site && other.mask == mask;
+  }
+  if (!all) rest();
+  else {
+    Values values{};
+    for (u32 i = 0; i < WIDTH; i++) if (mask >> i & 1) values.of[i] = lanes[first + i].value;
+    for (u32 i = 0; i < WIDTH; i++) if (mask >> i & 1) lanes[first + i].all = values, lanes[first + i].at = At::Runs;
+  }
+  return own.all;
+}
+#endif
 
 // `lanes SEED COUNT`
 int main(int, char** arguments) {

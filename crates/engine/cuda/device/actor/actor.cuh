@@ -32,6 +32,19 @@ EW_CALL void actor_queue(u32 head, u32 group, u64 arg) {
   append(shared().queues[threadIdx.x / WARP], DevTask{head, group, arg});
 }
 
+// Puts a reply into the record of an ask of the host: its words are in a cell.
+EW_CALL void actor_answer(DevMessage* record, const DevMessage* cell, u32 head) {
+  u64 words[4];
+#pragma unroll
+  for (u32 i = 0; i < 4; i += 2) load_pair(cell->words + i, words[i], words[i + 1], relaxed, gpu);
+#pragma unroll
+  for (u32 i = 0; i < 4; i += 2) store_pair(record->words + i, words[i], words[i + 1], relaxed, sys);
+  // The words, before the state, which the host looks at before the ask has completed.
+  fence(acq_rel, sys);
+  // The first word of a record is state and head.
+  store((u64*)record, (u64)head << 32 | ASK_ANSWERED, relaxed, sys);
+}
+
 // `hi` of the turn that a message to an idle actor causes: the actor has neither messages that it took before nor
 // undelivered ones, and there are no others that it has to wake. So nothing but its mailbox needs to be looked at.
 constexpr u32 TURN_FRESH = 1;
@@ -89,7 +102,7 @@ struct ActorTask {
   __device__ __forceinline__ u64 launch(u32 kind, u64 parent, bool serves) {
     u32 number = NONE;
     if (load(&system.control->closing, relaxed, gpu) != 0) return 0;
-    number = actor_take(&system, ACTOR_SLOTS);
+    number = actor_take<ACTOR_SLOTS>(&system);
     if (number != NONE) {
       if (!serves) store(&slots[number].notes, 0u, relaxed, gpu);
       else if (load(&slots[number].notes, relaxed, gpu) != 0) actor_forget_notes(&system, number);
@@ -328,7 +341,7 @@ struct Actor : ActorTask {
       spare_first = at == spare_last ? 0 : load(&cells[at].next, relaxed, gpu);
       return at;
     }
-    u32 at = actor_take(&system, ACTOR_CELLS);
+    u32 at = actor_take<ACTOR_CELLS>(&system);
     if (at == NONE) fault(ACTOR_FAULT_CELLS);
     return at;
   }
@@ -338,7 +351,7 @@ struct Actor : ActorTask {
     spare_first = at + 1;
   }
   __device__ __forceinline__ void give_back() {
-    if (spare_first != 0) actor_give(&system, ACTOR_CELLS, spare_first - 1, spare_last);
+    if (spare_first != 0) actor_give<ACTOR_CELLS>(&system, spare_first - 1, spare_last);
     spare_first = 0;
   }
   // The link is written by others of this file, and always as one word of 32 bits.
@@ -455,10 +468,7 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void reply_with(u32 at, u32 head, u64 from) {
     DevMessage* cell = cells + at;
     if (head & MESSAGE_HOST) {
-      u64* record = (u64*)&system.replies[(u32)(from >> 32)];
-      store(&system.replies[(u32)(from >> 32)].head, head, relaxed, gpu);
-#pragma unroll
-      for (u32 i = 0; i + 1 < MESSAGE_WORDS; i++) store(record + 2 + i, load(&cell->words[i], relaxed, gpu), relaxed, gpu);
+      actor_answer(system.replies + (u32)(from >> 32), cell, head);
       free(at);
       room--;
       return actor_queue(t.head(builtin(2), 0, priority_of(t.task.head)), (u32)from, 0);

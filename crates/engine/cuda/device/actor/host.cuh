@@ -14,6 +14,24 @@ constexpr u32 ACTOR_HOST_SIGNAL = 4;
 constexpr u32 ACTOR_HOST_CLOSE = 7;
 constexpr u32 ACTOR_HOST_NEWS = 11;
 
+// The sender of a record.
+constexpr u64 SENDER_OF_RECORD = ~0ull;
+static_assert(sizeof(DevMessage) == 64, "eight words; the last one is the receiver");
+
+// Copies a message of the host into a cell, but for its link, with more flags and with this sender. Returns the receiver.
+// The message is in memory of the host: all loads are on their way over the bus before the first is needed. A call, because
+// a task leaves too few registers for a whole message.
+EW_CALL u64 actor_copy_in(DevMessage* to, const DevMessage* from, u32 flags, u64 sender) {
+  u64 parts[8];
+#pragma unroll
+  for (u32 i = 0; i < 8; i += 2) load_pair((const u64*)from + i, parts[i], parts[i + 1], relaxed, sys);
+  store(&to->head, (u32)(parts[0] >> 32) | flags, relaxed, gpu);
+  store(&to->from, sender == SENDER_OF_RECORD ? parts[1] : sender, relaxed, gpu);
+#pragma unroll
+  for (u32 i = 2; i < 8; i += 2) store_pair((u64*)to + i, parts[i], parts[i + 1], relaxed, gpu);
+  return parts[7];
+}
+
 struct ActorHost : ActorTask {
   using ActorTask::ActorTask;
 
@@ -27,21 +45,9 @@ struct ActorHost : ActorTask {
     if (left != 0) t.spawn(builtin(number), t.tag(), Lane::pack(first, left));
   }
   __device__ __forceinline__ u32 cell() {
-    u32 at = actor_take(&system, ACTOR_CELLS);
+    u32 at = actor_take<ACTOR_CELLS>(&system);
     if (at == NONE) fault(ACTOR_FAULT_CELLS);
     return at;
-  }
-  // Copies a message, but for its link, with more flags.
-  __device__ __forceinline__ void copy(const DevMessage* from, u32 at, u32 flags) {
-    DevMessage* to = system.cells + at;
-    store(&to->head, load(&from->head, relaxed, gpu) | flags, relaxed, gpu);
-    store(&to->from, load(&from->from, relaxed, gpu), relaxed, gpu);
-#pragma unroll
-    for (u32 i = 2; i < sizeof(DevMessage) / 8; i += 2) {
-      u64 a, b;
-      load_pair((const u64*)from + i, a, b, relaxed, gpu);
-      store_pair((u64*)to + i, a, b, relaxed, gpu);
-    }
   }
   __device__ __forceinline__ void signal(u64 to, u32 which) {
     u32 signalled = actor_signal(&system, to, which);
@@ -51,33 +57,37 @@ struct ActorHost : ActorTask {
   }
 };
 
-// Messages to one actor, in order. The first that does not fit keeps the later ones back.
+// Messages to actors, in order, where those to one actor are next to each other. The first that does not fit keeps the
+// later ones to its actor back. The host has set all states to TELL_DELIVERED.
 EW_FN void actor_host_tell(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
-  u32 status = TELL_DELIVERED, left = 0;
-  for (u32 i = 0; i < step; i++) {
-    DevMessage* told = &system.tells[first + i];
-    if (status != TELL_FULL) {
-      const u32 at = h.cell();
-      if (at == NONE) return;
-      h.copy(told, at, 0);
-      const u64 to = load(&told->to, relaxed, gpu);
-      const u32 sent = h.send(to, at);
-      status = sent == SENT_FULL ? TELL_FULL : sent == SENT_GONE ? TELL_GONE : TELL_DELIVERED;
-      h.sent(sent, to, TURN_FRESH);
-      if (status != TELL_DELIVERED) actor_give(&system, ACTOR_CELLS, at, at);
+  u32 i = t.lo(), left = 0;
+  const u32 end = i + t.hi();
+#pragma unroll 1
+  for (u32 tries = 0; i < end && tries < ACTOR_STEP; tries++) {
+    const u32 at = h.cell();
+    if (at == NONE) return;
+    const u64 to = actor_copy_in(system.cells + at, &system.tells[i], 0, 0);
+    const u32 sent = h.send(to, at);
+    h.sent(sent, to, TURN_FRESH);
+    const bool full = sent == SENT_FULL;
+    if (full || sent == SENT_GONE) {
+      actor_give<ACTOR_CELLS>(&system, at, at);
+      // With a message that does not fit stay those after it to its actor.
+      do {
+        store(&system.tells[i].next, full ? TELL_FULL : TELL_GONE, relaxed, sys);
+        i++, left++;
+      } while (full && i < end && load(&system.tells[i].to, relaxed, sys) == to);
+    } else {
+      i++;
     }
-    store(&told->next, status, relaxed, gpu);
-    left += status != TELL_DELIVERED;
   }
-  if (status == TELL_FULL) {
-    for (u32 i = step; i < count; i++) store(&system.tells[first + i].next, TELL_FULL, relaxed, gpu);
-    left += count - step;
-  } else {
-    h.go_on(ACTOR_HOST_TELL, first + step, count - step);
+  h.go_on(ACTOR_HOST_TELL, i, end - i);
+  if (left != 0) {
+    // The states, before the completion that says how many there are.
+    fence(acq_rel, sys);
+    t.report_add(left);
   }
-  if (left != 0) t.report_add(left);
 }
 
 // The ask in record `lo`. Its group stays open until it ends.
@@ -85,15 +95,13 @@ EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
   const u32 index = t.lo(), group = t.hold();
   DevMessage* record = &system.replies[index];
-  const u64 to = load(&record->to, relaxed, gpu);
   const u32 at = h.cell();
   if (at == NONE) return;
-  h.copy(record, at, MESSAGE_ASK | MESSAGE_HOST);
-  store(&system.cells[at].from, (u64)index << 32 | group, relaxed, gpu);
+  const u64 to = actor_copy_in(system.cells + at, record, MESSAGE_ASK | MESSAGE_HOST, (u64)index << 32 | group);
   const u32 sent = h.send(to, at);
   h.sent(sent, to, TURN_FRESH);
   if (sent == SENT_FULL || sent == SENT_GONE) {
-    actor_give(&system, ACTOR_CELLS, at, at);
+    actor_give<ACTOR_CELLS>(&system, at, at);
     h.queue_held(h.builtin(ACTOR_HOST_VALUE), group, sent == SENT_FULL ? TELL_FULL : TELL_GONE);
   }
   // The host may end the group of turns once this has queued its turn.
@@ -176,16 +184,18 @@ EW_FN void actor_host_news(Lane& t, const DevActors& system, u32 base) {
     DevMessage* told = &system.tells[i];
     const u32 at = h.cell();
     if (at == NONE) return;
-    h.copy(told, at, MESSAGE_NEWS);
-    const u64 to = load(&told->to, relaxed, gpu);
+    const u64 to = actor_copy_in(system.cells + at, told, MESSAGE_NEWS, SENDER_OF_RECORD);
     const u32 sent = actor_news(&system, to, at);
     h.sent(sent, to, 0);
-    if (sent == SENT_GONE) actor_give(&system, ACTOR_CELLS, at, at);
+    if (sent == SENT_GONE) actor_give<ACTOR_CELLS>(&system, at, at);
     const bool lost = sent == SENT_GONE || sent == NEWS_LOST;
-    store(&told->next, lost ? TELL_GONE : TELL_DELIVERED, relaxed, gpu);
+    store(&told->next, lost ? TELL_GONE : TELL_DELIVERED, relaxed, sys);
     gone += lost;
   }
-  if (gone != 0) t.report_add(gone);
+  if (gone != 0) {
+    fence(acq_rel, sys);
+    t.report_add(gone);
+  }
   h.go_on(ACTOR_HOST_NEWS, first + step, count - step);
 }
 

@@ -41,9 +41,13 @@ EW_FN u32* actor_link(const DevActors* s, u32 pool, u32 number) {
 // The calling lane's shard.
 EW_FN u32 actor_own_shard() { return blockIdx.x * BLOCK_THREADS + threadIdx.x; }
 
-// Gives back a list of numbers from `first` to `last`, whose links are set.
+// A shard that is as good as any other.
+EW_FN u32 actor_some_shard() { return (clock_cycles() ^ actor_own_shard() << 12) * 2654435761u >> 16; }
+
+// Gives back a list of numbers from `first` to `last`, whose links are set. To any shard: an actor that many send to
+// frees the cells that other lanes take, which would search all shards for the one that has them.
 EW_FN void actor_put(const DevActors* s, u32 pool, u32 first, u32 last) {
-  u64* head = actor_shard(s, pool, actor_own_shard());
+  u64* head = actor_shard(s, pool, actor_some_shard());
   u32* link = actor_link(s, pool, last);
   u64 seen = load(head, relaxed, gpu);
   while (true) {
@@ -55,7 +59,8 @@ EW_FN void actor_put(const DevActors* s, u32 pool, u32 first, u32 last) {
   }
 }
 
-EW_CALL void actor_give(const DevActors* s, u32 pool, u32 first, u32 last) { actor_put(s, pool, first, last); }
+template <u32 pool>
+EW_CALL void actor_give(const DevActors* s, u32 first, u32 last) { actor_put(s, pool, first, last); }
 
 EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
   u64* head = actor_shard(s, pool, shard);
@@ -69,10 +74,11 @@ EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
   return NONE;
 }
 
-// Takes one number; NONE when the pool is exhausted.
-EW_CALL u32 actor_take(const DevActors* s, u32 pool) {
-  const u32 shard = actor_own_shard();
-  u32 number = actor_pop(s, pool, shard);
+// Takes one number; NONE when the pool is exhausted. A function for each pool, because with the pool as a parameter the
+// turns that call it need more registers than there are.
+template <u32 pool>
+EW_CALL u32 actor_take(const DevActors* s) {
+  u32 number = actor_pop(s, pool, actor_own_shard());
   if (number != NONE) return number;
   u32* fresh = pool == ACTOR_CELLS ? &s->control->fresh_cells : &s->control->fresh_slots;
   const u32 limit = pool == ACTOR_CELLS ? s->cell_limit : s->slot_limit;
@@ -80,9 +86,10 @@ EW_CALL u32 actor_take(const DevActors* s, u32 pool) {
     number = fetch_add(fresh, 1, relaxed, gpu);
     if (number < limit) return number;
   }
+  const u32 start = actor_some_shard();
 #pragma unroll 1
-  for (u32 i = 1; i < ACTOR_SHARDS; i++) {
-    number = actor_pop(s, pool, shard + i);
+  for (u32 i = 0; i < ACTOR_SHARDS; i++) {
+    number = actor_pop(s, pool, start + i);
     if (number != NONE) return number;
   }
   return NONE;

@@ -85,7 +85,7 @@ constexpr u64 ENDS_ITSELF = ~0ull;
 // The slot of an actor that has ended is free.
 EW_FN void actor_retire(Actor& a) {
   store(actor_meta(a.slot()), load(actor_meta(a.slot()), relaxed, gpu) + (1ull << 32), relaxed, gpu);
-  if (a.generation < ACTOR_GENERATION_MAX) actor_give(&a.system, ACTOR_SLOTS, a.number, a.number);
+  if (a.generation < ACTOR_GENERATION_MAX) actor_give<ACTOR_SLOTS>(&a.system, a.number, a.number);
   else add(&a.system.control->retired, 1, relaxed, gpu);
 }
 

@@ -87,7 +87,7 @@ struct Batch {
 EW_FN u32 admit(Worker& w, LocalQueue& q, const FnMeta& m, u32 want) {
   u32 k;
   while (true) {
-    u32 n = local_count(q), each = m.max_spawn(), room = local_room(q);
+    u32 n = local_count(q), each = m.least_room(), room = local_room(q);
     k = m.shape() == SHAPE_LANE ? want : 1;
     if (room >= k * each) break;
     k = m.shape() == SHAPE_LANE ? room / each : 0;
@@ -120,12 +120,19 @@ constexpr u32 BROKEN = 16;  // a rule was broken
 EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
   u32 active = b.got == WARP ? ALL : (1u << b.got) - 1, ran = 0;
   const u32 priority = priority_of(b.task.head);  // lane 0's; all tasks have the same, also those that lanes go on with
-  const u32 creditor = w.s.debts[w.warp].group;
   for (u32 streak = 1;; streak++) {
     const bool mine = active >> w.lane & 1;
     Lane t = Lane::begin(b.task, b.m);
+    if (b.m.least_room() < t.limit) {
+      // One place for each lane is left for a continuation.
+      t.limit = min(t.limit, local_room(q) / __popc(active) - 1);
+      // All lanes have read what there is, before one of them queues a task.
+      __syncwarp();
+    }
     if (mine) dispatch_lane(b.fn, t);
     __syncwarp();
+    // Read here: before, it would occupy a register while the functions run.
+    const u32 creditor = w.s.debts[w.warp].group;
     const bool holds = mine && t.next.head != NONE;
     const u32 held = __ballot_sync(ALL, holds);
     // A task that was replaced by another one in its group leaves nothing to be counted. One that the host counts, and
@@ -137,7 +144,7 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
                                               (mine && (t.forked != NONE || direct || b.task.group != creditor) ? STRANGE : 0) |
                                               (mine && t.broken != 0 ? BROKEN : 0));
     if (odd & BROKEN) {
-      if (mine && t.broken != 0) raise_fault(w.e, t.broken, b.fn, t.broken == FAULT_FORK ? b.task.head : t.limit + 1);
+      if (mine && t.broken != 0) raise_fault(w.e, t.broken, b.fn, t.broken == FAULT_FORK ? b.task.head : b.m.max_spawn() + 1);
     }
     ran += b.fn == FN_NONE ? 0 : __popc(active);
     const bool empty = q.head == q.tail;

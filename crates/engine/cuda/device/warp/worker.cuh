@@ -60,13 +60,15 @@ struct Shared {
 
 // Shape, order and limits of a function, from the generated table.
 struct FnMeta {
-  u32 bits;  // one word, which lives long: shape (2) | breadth-first (1) | forks (1) | most that it spawns (28)
+  u32 bits;  // one word, which lives long: shape (2) | breadth-first (1) | forks (1) | most that it spawns (12) | room that it starts with (16)
   __device__ __forceinline__ u32 shape() const { return bits & 3; }  // SHAPE_…
   __device__ __forceinline__ bool fifo() const { return bits & 4; }
   __device__ __forceinline__ bool forks() const { return bits & 8; }
-  __device__ __forceinline__ u32 max_spawn() const { return bits >> 4; }
+  __device__ __forceinline__ u32 max_spawn() const { return bits >> 4 & 0xfff; }
+  // The room that a lane needs to start; it then spawns only as many tasks as there is room for.
+  __device__ __forceinline__ u32 least_room() const { return bits >> 16; }
   // Whether an empty queue has room for what a batch spawns, and no groups are needed.
-  __device__ __forceinline__ bool simple() const { return !forks() && bits < (LOCAL_TASKS / WARP - 1) << 4; }
+  __device__ __forceinline__ bool simple() const { return !forks() && max_spawn() < LOCAL_TASKS / WARP - 1; }
 };
 constexpr u32 SHAPE_LANE = 0;
 constexpr u32 SHAPE_WARP = 1;

@@ -18,6 +18,7 @@ mod finish;
 mod gather;
 mod idle;
 mod ingress;
+mod reply;
 mod stack;
 mod supply;
 mod team;
