@@ -19,14 +19,6 @@ pub enum FilesError {
         /// The engine.
         engine: EngineKind,
     },
-    /// The engine has files for tasks, but not this.
-    #[error("{what} of native tasks do not run on the {engine} engine yet: use --engine cpu")]
-    PartNotOnEngine {
-        /// What it does not have.
-        what: &'static str,
-        /// The engine.
-        engine: EngineKind,
-    },
     /// The system has no files for tasks.
     #[error("files of native tasks need Linux so far")]
     LinuxOnly,

@@ -55,7 +55,7 @@ impl Files {
     /// Files for one instance of a program on this engine.
     ///
     /// # Errors
-    /// [`FilesError::NotOnEngine`]: the wgpu engine does not have them. [`FilesError::PartNotOnEngine`]: it does not have this. A size cannot work, or memory is short.
+    /// [`FilesError::NotOnEngine`]: the wgpu engine does not have them. A size cannot work, or memory is short.
     pub fn new(engine: &Engine, config: FilesConfig) -> Result<Self, FilesError> {
         Self::with(engine, config, None)
     }
@@ -100,12 +100,6 @@ impl Files {
         }
         if config.timers > 1 << 20 {
             return size("FilesConfig::timers", "up to 2^20", config.timers);
-        }
-        if config.timers > 0 && engine.kind() != EngineKind::Cpu {
-            return Err(FilesError::PartNotOnEngine {
-                what: "timers",
-                engine: engine.kind(),
-            });
         }
         if config.threads > 256 {
             return size("FilesConfig::threads", "at most 256", config.threads);
@@ -220,41 +214,26 @@ impl Files {
         let given = self.server.give_cached(cache, file, how, room, serves);
         given.map(FileHandle).map_err(error)
     }
-    fn check_sockets(&self) -> Result<(), FilesError> {
-        match self.server.engine.kind() {
-            EngineKind::Cpu => Ok(()),
-            engine => Err(FilesError::PartNotOnEngine {
-                what: "sockets",
-                engine,
-            }),
-        }
-    }
     /// Lets tasks use what of the network these rules say, in the place of earlier rules. Without rules they open no sockets.
-    ///
-    /// # Errors
-    /// [`FilesError::PartNotOnEngine`]: the engine has no sockets for tasks.
-    pub fn allow(&self, network: Network) -> Result<(), FilesError> {
-        self.check_sockets()?;
+    pub fn allow(&self, network: Network) {
         let own = self.server.network.lock();
         *own.unwrap_or_else(PoisonError::into_inner) = Arc::new(network);
-        Ok(())
     }
     /// Gives tasks a listener, from which they accept connections.
     ///
     /// # Errors
-    /// [`FilesError::PartNotOnEngine`], [`FilesError::Handles`].
+    /// [`FilesError::Handles`].
     pub fn give_listener(&self, listener: &Listener) -> Result<FileHandle, FilesError> {
         self.give_socket(listener.clone().into())
     }
     /// Gives tasks a connection.
     ///
     /// # Errors
-    /// [`FilesError::PartNotOnEngine`], [`FilesError::Handles`].
+    /// [`FilesError::Handles`].
     pub fn give_connection(&self, connection: &Connection) -> Result<FileHandle, FilesError> {
         self.give_socket(connection.clone().into())
     }
     fn give_socket(&self, socket: OpenSocket) -> Result<FileHandle, FilesError> {
-        self.check_sockets()?;
         let handles = &self.server.handles;
         let handle = handles.insert(Open::Socket(Arc::new(socket)));
         handle.map(FileHandle).ok_or(FilesError::Handles {

@@ -84,9 +84,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         pages::ALL,
         durability::ALL,
         sockets::ALL,
-        sockets::REFUSED,
         timers::ALL,
-        timers::REFUSED,
         handles::ALL,
         heap::ALL,
         heap_tasks::ALL,
@@ -161,10 +159,8 @@ fn concerns(way: &Way, case: &str) -> bool {
         "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
         _ if is_of(losses::ALL) => return false,
         _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine != "wgpu",
-        _ if is_of(durability::ALL) || is_of(timers::ALL) || is_of(sockets::ALL) => {
-            return way.engine == "cpu";
-        }
-        _ if is_of(timers::REFUSED) || is_of(sockets::REFUSED) => return way.engine == "cuda",
+        _ if is_of(timers::ALL) || is_of(sockets::ALL) => return way.engine != "wgpu",
+        _ if is_of(durability::ALL) => return way.engine == "cpu",
         _ if is_of(files::REFUSED) => return way.engine == "wgpu",
         _ => {}
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::files::{
-    Connection, DevNetAddress, FileErrno, Files, FilesConfig, FilesError, Listener, Network,
+    Connection, DevNetAddress, FileErrno, Files, FilesConfig, Listener, Network,
     Rights, SHUT_RECEIVING, SHUT_SENDING,
 };
 use everwarp::{Buffer, DevType, Device, Engine, Layout, Pending, Select};
@@ -30,9 +30,6 @@ pub(crate) const ALL: &[Case] = cases![
     sockets_refuse_wrong_requests,
     sockets_outlast_a_park,
 ];
-
-/// The cases for engines without sockets.
-pub(crate) const REFUSED: &[Case] = cases![sockets_are_refused_by_name];
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -124,24 +121,6 @@ const fn step(op: Op, handle: u32, address: u64, len: u32) -> DevFileStep {
 
 fn error(error: FileErrno) -> Option<Result<u32, FileErrno>> {
     Some(Err(error))
-}
-
-fn sockets_are_refused_by_name(select: Select) {
-    let engine = start(select);
-    let files = files(&engine, FilesConfig::default());
-    let (listener, _) = listener(families()[0]);
-    let refusals = [
-        files.allow(network("1", "")).err(),
-        files.give_listener(&listener).err(),
-    ];
-    for refusal in refusals {
-        let error = refusal.expect("this engine has no sockets");
-        assert!(
-            matches!(error, FilesError::PartNotOnEngine { engine: kind, .. } if kind == engine.kind()),
-            "{error}"
-        );
-        assert!(error.to_string().starts_with("sockets of native tasks"));
-    }
 }
 
 /// A server with a port of its own.
@@ -289,7 +268,7 @@ fn sockets_connect_send_and_end_half(select: Select) {
         let (unused, refused) = listen(at_any_port(at));
         drop(unused);
         let rules = format!("{} {}", at.port(), refused.port());
-        files.allow(network(&rules, "")).expect("it has sockets");
+        files.allow(network(&rules, ""));
         let [to, closed] = [at, refused].map(|at| place(&files, Some(at)));
         let denied = place(&files, Some(SocketAddr::new(at.ip(), 1)));
         let own = place(&files, None);
@@ -350,7 +329,7 @@ fn sockets_listen_where_a_rule_allows_it(select: Select) {
         let files = files(&engine, FilesConfig::default());
         let (taken, taken_at) = listen(at);
         let bind = format!("0,{}", taken_at.port());
-        files.allow(network("", &bind)).expect("it has sockets");
+        files.allow(network("", &bind));
         let [any, in_use] = [at, taken_at].map(|at| place(&files, Some(at)));
         let denied = place(&files, Some(SocketAddr::new(at.ip(), 1)));
         let no_port = DevNetAddress {
@@ -410,7 +389,7 @@ fn sockets_carry_datagrams(select: Select) {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         };
-        files.allow(network("", "0")).expect("it has sockets");
+        files.allow(network("", "0"));
         let [any, at_client, at_stranger, none] = [
             at,
             to_client,
@@ -472,7 +451,7 @@ fn sockets_carry_datagrams(select: Select) {
         );
         // Now a rule lets a task begin.
         let rule = network(&to_client.port().to_string(), "");
-        files.allow(rule).expect("it has sockets");
+        files.allow(rule);
         let mut task = script.submit(&engine, 9, 1).expect("there is room");
         let (len, from) = client.recv_from(&mut answer).expect("it comes");
         client.send_to(&answer[..len], from).expect("it is sent");
@@ -558,7 +537,7 @@ fn sockets_of_dropped_files_are_closed(select: Select) {
     for round in 0..10 {
         let files = files(&engine, FilesConfig::default());
         let (listener, at) = listener(families()[round % 2]);
-        files.allow(network("*:*", "")).expect("it has sockets");
+        files.allow(network("*:*", ""));
         let listens = files.give_listener(&listener).expect("a free handle").0;
         let (talks, mut peer) = pair(&files);
         let bytes = shared(&files, &[0; 10]);

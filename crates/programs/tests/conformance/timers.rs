@@ -23,9 +23,6 @@ pub(crate) const ALL: &[Case] = cases![
     timers_in_great_numbers_end_once_each,
 ];
 
-/// The cases for engines without timers.
-pub(crate) const REFUSED: &[Case] = cases![timers_are_refused_by_name];
-
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
@@ -72,22 +69,6 @@ fn open(files: &Files) -> usize {
 
 fn results(script: &Script) -> Results {
     script.results().expect("they can be read")
-}
-
-fn timers_are_refused_by_name(select: Select) {
-    let engine = start(select);
-    let refused = Files::new(&engine, config(1));
-    let error = refused.expect_err("this engine has no timers");
-    assert!(
-        matches!(error, FilesError::PartNotOnEngine { engine: kind, .. } if kind == engine.kind()),
-        "{error}"
-    );
-    assert!(error.to_string().starts_with("timers of native tasks"));
-    // Without room for timers the files are there.
-    let files = files(&engine, config(0));
-    let script = script(&engine, &files, &[sleep(1), timer(1, 0), tick()]);
-    let results = run(&engine, &script, 3);
-    assert_eq!(results, vec![Some(Err(FileErrno::NOTSUP)); 3]);
 }
 
 fn timers_end_sleeps_no_sooner_than_asked(select: Select) {
