@@ -108,9 +108,6 @@ pub(crate) struct ActorSystem {
     owner: Owner,
 }
 
-/// Whether classes run on CUDA: not until the package has run there. Modules of Rust and C do.
-const CLASSES_ON_CUDA: bool = false;
-
 /// Where the actors of a program run.
 enum Place {
     /// On the engine's own device.
@@ -133,7 +130,7 @@ fn place_of(
         return Ok((Place::Own, why, with_streams().map_err(refused)?));
     }
     let why_not = match kind {
-        EngineKind::Cuda if CLASSES_ON_CUDA => {
+        EngineKind::Cuda => {
             let program = program_of(name, modules).map_err(refused)?;
             match program.not_on_cuda() {
                 None if !open.is_free() => {
