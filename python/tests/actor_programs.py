@@ -7,6 +7,7 @@ messages alone. So a rehearsal in CPython and an engine must agree.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,8 @@ class {own}:
     def get_did(self) -> ew.u32:
         return self.did
 '''
+#: The same without asks that are kept.
+WITHOUT_KEPT = CLASS[: CLASS.index("    def hold(")] + CLASS[CLASS.index("    def add(") :]
 #: What handlers do next. Each begins with a note that it ran.
 ACTIONS = (
     "self.next.begin.tell(budget - 1, (key * {odd} + {number}) & 0xFFFF_FFFF)",
@@ -120,6 +123,8 @@ ACTIONS = (
     "self.begin(budget - 2, key ^ {number})",
     "self.took_own({small}, budget)",
 )
+#: Those that actors on a GPU have: no asks are kept there, and functions do not call themselves.
+ON_A_GPU = tuple(at for at, action in enumerate(ACTIONS) if "hold" not in action and not action.startswith("self.begin("))
 #: What `weigh` returns, by the type of its result.
 REPLIES = {
     "i32": ("budget - self.asked * 0", "ew.i64(key % 100) - 50", "min(budget, 3)"),
@@ -139,8 +144,10 @@ class ActorProgram:
     classes: list[str]
 
 
-def actor_program(number: int) -> ActorProgram:
+def actor_program(number: int, actions: Sequence[int] = range(len(ACTIONS))) -> ActorProgram:
+    """The program of a number, with these actions."""
     pick = random.Random(number)
+    cls = CLASS if any("hold" in ACTIONS[at] for at in actions) else WITHOUT_KEPT
     count = pick.choice([1, 2, 2, 3])
     names = [f"P{number}{letter}" for letter in "abc"[:count]]
     results = [pick.choice(list(REPLIES)) for _ in names]
@@ -159,14 +166,14 @@ def actor_program(number: int) -> ActorProgram:
             "result": results[at],
             "next_result": results[after],
         }
-        two = pick.sample(range(len(ACTIONS)), 2)
+        two = pick.sample(list(actions), 2)
         first, second = (
             f"self.did = self.did | {1 << action}\n            " + ACTIONS[action].format(**words).replace("; ", "\n            ")
             for action in two
         )
         # A quoted name is that of a class that comes later.
         quoted = words["next"] if after < at else f'"{words["next"]}"'
-        text += CLASS.format(
+        text += cls.format(
             **{**words, "next": quoted},
             add=pick.choice(["budget", "budget * 3 - 1", "ew.i64(key % 17)", "1 if key % 2 == 0 else -budget"]),
             # Sums of such floats are exact, so that their order does not matter.

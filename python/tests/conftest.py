@@ -46,6 +46,15 @@ def engine() -> Iterator[ew.Engine]:
         yield engine
 
 
+@pytest.fixture
+def cuda() -> None:
+    """For tests that need a GPU with CUDA."""
+    try:
+        ew.engine("cuda").close()
+    except ew.DeviceError as error:
+        pytest.skip(f"no GPU: {error}")
+
+
 @pytest.fixture(scope="session")
 def hello() -> ew.Module:
     return ew.Module(GUESTS / "hello.wasm")

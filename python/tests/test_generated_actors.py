@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import everwarp as ew
 import pytest
 
-from actor_programs import ACTIONS, HEAD, ActorProgram, actor_program
+from actor_programs import ACTIONS, HEAD, ON_A_GPU, ActorProgram, actor_program
 
 PROGRAMS = int(os.environ.get("EVERWARP_ACTOR_PROGRAMS", "2000"))
 #: How many programs share an engine, whose start costs as much as some of them.
 TOGETHER = 100
 PARTS = 8
+#: On a GPU the classes of an engine are compiled together, for some seconds.
+PROGRAMS_ON_A_GPU, TOGETHER_ON_A_GPU = 24, 6
 #: Actors of each class.
 ACTORS = 3
 GETTERS = ("get_sum", "get_mixed", "get_asked", "get_ratio", "get_did")
@@ -56,24 +59,26 @@ def rehearsed(program: ActorProgram, classes: list[Any], key: int, seed: int | N
     return played.result(), handled, stage.failures()
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_programs_of_actors_compute_the_same_in_cpython(part: int, tmp_path: Path) -> None:
-    numbers = range(part, PROGRAMS, PARTS)
-    ran, handled, did, different = 0, 0, 0, set()
-    for first in range(0, len(numbers), TOGETHER):
-        some = {number: actor_program(number) for number in numbers[first : first + TOGETHER]}
-        file = tmp_path / f"programs{first}.py"
+class Tally:
+    """What programs have done that agreed."""
+
+    def __init__(self) -> None:
+        self.ran, self.handled, self.did, self.different = 0, 0, 0, set[str]()
+
+    def compare(self, kind: Literal["cpu", "cuda"], size: int | None, some: dict[int, ActorProgram], file: Path) -> None:
+        """Runs programs on an engine, all at a time, and each in CPython, and compares the results."""
         # This class names all others, so that they are one program on the engine.
         names = [name for program in some.values() for name in program.classes]
         fields = "".join(f"    {name.lower()}: {name}\n" for name in names)
         all_ = f"\n@ew.actor\nclass All:\n{fields}\n    def nothing(self) -> None:\n        pass\n"
         file.write_text(HEAD + "".join(program.text for program in some.values()) + all_)
-        spec = importlib.util.spec_from_file_location(f"generated_actors_{part}_{first}", file)
+        spec = importlib.util.spec_from_file_location(f"generated_{file.stem}", file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        with ew.engine("cpu", size=2) as engine:
-            engine.spawn(module.All, capacity=1 << 15, messages=1 << 17)
+        with ew.engine(kind, size=size) as engine:
+            everything = engine.spawn(module.All, capacity=1 << 15, messages=1 << 17)
+            assert ("the CPU engine" if kind == "cpu" else "the GPU") in repr(everything)
             played = {
                 number: Played(program, [getattr(module, name) for name in program.classes], engine.spawn, number)
                 for number, program in some.items()
@@ -90,18 +95,38 @@ def test_programs_of_actors_compute_the_same_in_cpython(part: int, tmp_path: Pat
                 for seed in (None, number):
                     wanted, messages, failures = rehearsed(program, classes, number, seed)
                     assert result == wanted, program.text
-                    handled += messages
+                    self.handled += messages
                     # A child that was to die is the only one that fails.
                     assert all(reason.startswith("AssertionError") for reason in failures), program.text
-                ran += 1
-                different.add(repr(result))
+                self.ran += 1
+                self.different.add(repr(result))
                 for actors in result:
                     for bits in actors[-1]:
-                        did |= bits
+                        self.did |= bits
             assert all("AssertionError" in reason for reason in engine.failures())
-    assert ran == len(numbers)
-    # Programs that do nothing would agree, too.
-    assert len(different) > ran * 3 // 4 and handled > 20 * ran
-    if ran >= 100:
-        assert did == (1 << len(ACTIONS)) - 1, f"the actions {did:b} ran"
-    print(f"{ran} programs with {handled} messages in CPython, {len(different)} results")
+
+    def check(self, ran: int, actions: Sequence[int]) -> None:
+        assert self.ran == ran
+        # Programs that do nothing would agree, too.
+        assert len(self.different) > ran * 3 // 4 and self.handled > 20 * ran
+        if ran >= 100:
+            assert self.did == sum(1 << action for action in actions), f"the actions {self.did:b} ran"
+        print(f"{ran} programs with {self.handled} messages in CPython, {len(self.different)} results")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_programs_of_actors_compute_the_same_in_cpython(part: int, tmp_path: Path) -> None:
+    numbers, tally = range(part, PROGRAMS, PARTS), Tally()
+    for first in range(0, len(numbers), TOGETHER):
+        some = {number: actor_program(number) for number in numbers[first : first + TOGETHER]}
+        tally.compare("cpu", 2, some, tmp_path / f"actors_{part}_{first}.py")
+    tally.check(len(numbers), range(len(ACTIONS)))
+
+
+def test_programs_of_actors_compute_the_same_on_a_gpu(cuda: None, tmp_path: Path) -> None:
+    tally = Tally()
+    for first in range(0, PROGRAMS_ON_A_GPU, TOGETHER_ON_A_GPU):
+        numbers = range(first, first + TOGETHER_ON_A_GPU)
+        some = {number: actor_program(number, ON_A_GPU) for number in numbers}
+        tally.compare("cuda", None, some, tmp_path / f"actors_on_a_gpu_{first}.py")
+    tally.check(PROGRAMS_ON_A_GPU, ON_A_GPU)

@@ -156,7 +156,7 @@ impl TaskCx for SimTask<'_> {
     fn spawn_at(&mut self, _: Priority, function: u32, tag: u8, arg: u64) {
         self.push(self.task.group, function, tag, arg);
     }
-    fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {
+    fn spawn_held_at(&mut self, _: Priority, group: GroupId, function: u32, tag: u8, arg: u64) {
         self.push(group.0, function, tag, arg);
     }
     fn spawn_into(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {

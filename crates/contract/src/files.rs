@@ -9,6 +9,9 @@
 //! made it sees the bell.
 //!
 //! A completion names a held group and a task. A task of the program's door function spawns it there.
+//!
+//! Tasks that find the ring full try again, and may keep all workers busy. So the door's tasks are urgent: they make room. What
+//! they spawn has the priority of the task that asked.
 
 use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -102,6 +105,8 @@ crate::dev_consts! {
     pub const FILE_TAKE_STEP = 256;
     /// What the waiting task reports when the ring is closed and empty.
     pub const FILE_ENDED = 0x8000_0000;
+    /// `DevFileRequest::then`: where the priority is.
+    pub const FILE_THEN_PRIORITY_SHIFT = 30;
     /// The bit of `DevFileControl::reserved` that is set when the ring is closed.
     pub const FILE_CLOSED_BIT = 63;
     /// `DevFileStat::kind` and `DevFileEntry::kind`: none of the others.
@@ -133,7 +138,7 @@ crate::dev_struct! {
         pub len: u32,
         /// The held group of the completion's task.
         pub group: u32,
-        /// The completion's task: its tag (8), its function.
+        /// The completion's task: its tag (8), its function, and from `FILE_THEN_PRIORITY_SHIFT` on its priority.
         pub then: u32,
         /// The lower half of its argument.
         pub note: u32,
@@ -150,7 +155,7 @@ crate::dev_struct! {
 crate::dev_struct! {
     /// A completion.
     pub struct DevFileDone: align 16, size 32 {
-        /// The task: its tag (8), its function.
+        /// The task, as in the request.
         pub then: u32,
         /// Its group, which is held.
         pub group: u32,

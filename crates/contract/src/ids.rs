@@ -71,7 +71,7 @@ pub struct Priority(u8);
 
 impl Priority {
     /// Served before everything else.
-    pub const URGENT: Self = Self(0);
+    pub const URGENT: Self = Self(crate::task::PRIORITY_URGENT as u8);
     /// Served before ordinary work.
     pub const HIGH: Self = Self(1);
     /// Ordinary work.
@@ -88,7 +88,7 @@ impl Priority {
         self.0
     }
     /// The priority with this level; only the lowest two bits count.
-    pub(crate) const fn from_bits(bits: u32) -> Self {
+    pub const fn from_bits(bits: u32) -> Self {
         Self((bits & (crate::task::PRIORITIES - 1)) as u8)
     }
     /// The priority's place in a table of all priorities.

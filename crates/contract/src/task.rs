@@ -43,6 +43,8 @@ crate::dev_consts! {
     pub const TASK_LAP = 1 << 31;
     /// Number of priority levels; 0 is served first.
     pub const PRIORITIES = 4;
+    /// The most urgent one.
+    pub const PRIORITY_URGENT = 0;
     /// In `group`: the other bits are a host token, and the end of the task completes it.
     pub const HOST_DIRECT = 1 << 31;
     /// Built-in function: does nothing. It is the continuation of a group that only counts.

@@ -550,7 +550,7 @@ impl Server {
         cache.orders.write_at(0, &words)?;
         let task = |at: usize| {
             let count = ORDERS_EACH.min(orders.len() - at);
-            let task = port.instance.task(port.door).tag(FILE_DOOR_ORDERS as u8);
+            let task = port.task(FILE_DOOR_ORDERS);
             task.args(at as u32, count as u32).build()
         };
         let tasks: Vec<DevTask> = (0..orders.len()).step_by(ORDERS_EACH).map(task).collect();

@@ -9,10 +9,12 @@ use everwarp_contract::files::{
     FILE_DOOR_CLOSE, FILE_DOOR_DELIVER, FILE_DOOR_STEP, FILE_DOOR_WAIT, FILE_ENDED, FILE_PAGE,
     FILE_PREFETCH, FILE_TAKE_STEP,
 };
-use everwarp_contract::{DevFileDone, DevFileRequest, DevType, Layout};
+use everwarp_contract::{DevFileDone, DevFileRequest, DevType, Layout, Priority};
 use everwarp_io::Network;
 use everwarp_pages::{CachedFile, Run, WriteBack};
-use everwarp_runtime::{Buffer, DevTask, Engine, Error, Instance, LinkedEngine, Pending};
+use everwarp_runtime::{
+    Buffer, DevTask, Engine, Error, Instance, LinkedEngine, Pending, TaskBuilder,
+};
 
 use crate::cache::{self, Cache};
 use crate::errno::FileErrno;
@@ -117,6 +119,14 @@ pub(crate) struct Port {
     pub(crate) done: Arc<Buffer<u64>>,
 }
 
+impl Port {
+    /// A task of the door. It is urgent, because tasks that try again until there is room may keep all workers busy.
+    pub(crate) fn task(&self, tag: u32) -> TaskBuilder<'_> {
+        let task = self.instance.task(self.door).tag(tag as u8);
+        task.priority(Priority::URGENT)
+    }
+}
+
 impl Server {
     pub(crate) fn new(
         engine: Engine,
@@ -202,7 +212,7 @@ impl Server {
         let mut words = vec![0; FILE_TAKE_STEP as usize * REQUEST];
         let mut taken = 0_u64;
         loop {
-            let wait = port.instance.task(port.door).tag(FILE_DOOR_WAIT as u8);
+            let wait = port.task(FILE_DOOR_WAIT);
             let mut pending = self.engine.submit_lasting(wait.arg(taken))?;
             let count = self.wait(&mut pending)?;
             if count == u64::from(FILE_ENDED) {
@@ -463,7 +473,7 @@ impl Server {
                 let step = FILE_DOOR_STEP as usize;
                 let task = |at: usize| {
                     let count = step.min(part.len() - at);
-                    let task = port.instance.task(port.door).tag(FILE_DOOR_DELIVER as u8);
+                    let task = port.task(FILE_DOOR_DELIVER);
                     task.args((next + at) as u32, count as u32).build()
                 };
                 let tasks: Vec<DevTask> = (0..part.len()).step_by(step).map(task).collect();
@@ -490,7 +500,7 @@ impl Server {
 
     /// Closes the ring of requests.
     pub(crate) fn close(&self, port: &Port) -> Result<(), Error> {
-        let task = port.instance.task(port.door).tag(FILE_DOOR_CLOSE as u8);
+        let task = port.task(FILE_DOOR_CLOSE);
         self.engine.submit(task)?.wait().map(drop)
     }
 }

@@ -5,9 +5,12 @@ use std::fmt;
 use everwarp_contract::files::{
     FILE_APPEND, FILE_CACHED, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT, FILE_DOOR_DELIVER,
     FILE_DOOR_ORDERS, FILE_DOOR_WAIT, FILE_ENDED, FILE_LIST, FILE_OPEN, FILE_READ, FILE_STAT,
-    FILE_SYNC, FILE_TRUNCATE, FILE_WRITE,
+    FILE_SYNC, FILE_THEN_PRIORITY_SHIFT, FILE_TRUNCATE, FILE_WRITE,
 };
-use everwarp_contract::{DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId};
+use everwarp_contract::task::TASK_FN_BITS;
+use everwarp_contract::{
+    DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId, Priority,
+};
 use everwarp_runtime::TaskCx;
 
 use crate::errno::FileErrno;
@@ -38,11 +41,15 @@ impl Then {
             note,
         }
     }
-    fn word(self) -> u32 {
-        self.function << 8 | u32::from(self.tag)
+    fn word(self, priority: Priority) -> u32 {
+        (priority.level() as u32) << FILE_THEN_PRIORITY_SHIFT
+            | self.function << 8
+            | u32::from(self.tag)
     }
-    fn of_word(word: u32) -> (u32, u8) {
-        (word >> 8, word as u8)
+    fn of_word(word: u32) -> (Priority, u32, u8) {
+        let function = word >> 8 & ((1 << TASK_FN_BITS) - 1);
+        let priority = Priority::from_bits(word >> FILE_THEN_PRIORITY_SHIFT);
+        (priority, function, word as u8)
     }
 }
 
@@ -110,7 +117,7 @@ impl<'t> FileTask<'t> {
     /// Makes a request. If the ring is closed, the task that goes on learns it.
     pub(crate) fn post_some(&mut self, request: DevFileRequest, then: Then) -> Posted {
         let request = DevFileRequest {
-            then: then.word(),
+            then: then.word(self.task.task().priority()),
             note: then.note,
             ..request
         };
@@ -136,8 +143,10 @@ impl<'t> FileTask<'t> {
     }
     fn ring_bell(&mut self) {
         if let Some(group) = self.ring().take_bell() {
+            let count = FILE_DOOR_COUNT as u8;
+            let group = GroupId(group);
             self.task
-                .spawn_held(GroupId(group), self.door, FILE_DOOR_COUNT as u8, 0);
+                .spawn_held_at(Priority::URGENT, group, self.door, count, 0);
         }
     }
 
@@ -318,8 +327,9 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
                         bits => page.fill(bits),
                     }
                 }
-                let (function, tag) = Then::of_word(done.then);
-                task.spawn_held(GroupId(done.group), function, tag, done.arg);
+                let (priority, function, tag) = Then::of_word(done.then);
+                let group = GroupId(done.group);
+                task.spawn_held_at(priority, group, function, tag, done.arg);
             }
         }
         FILE_DOOR_ORDERS => {
@@ -346,7 +356,10 @@ mod tests {
         assert_eq!((end(5).note, end(5).result), (7, Ok(5)));
         assert_eq!(end(-51).result, Err(FileErrno::NOSPC));
         assert_eq!(end(i32::MAX).result, Ok(i32::MAX as u32));
-        let then = Then::new(0x1234, 0xab, 0);
-        assert_eq!(Then::of_word(then.word()), (0x1234, 0xab));
+        let then = Then::new(0x3ff, 0xab, 0);
+        for priority in [Priority::URGENT, Priority::NORMAL, Priority::LOW] {
+            let word = then.word(priority);
+            assert_eq!(Then::of_word(word), (priority, 0x3ff, 0xab));
+        }
     }
 }

@@ -79,8 +79,20 @@ pub trait TaskCx {
     /// Keeps the task's own group open: it counts one task more, which is to be spawned later with
     /// [`spawn_held`](Self::spawn_held), by any task. Counts as a spawned task. The function is declared to spawn.
     fn hold(&mut self) -> GroupId;
-    /// Spawns the task for which a group was held.
-    fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64);
+    /// Spawns the task for which a group was held, with the running task's priority.
+    fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {
+        let priority = self.task().priority();
+        self.spawn_held_at(priority, group, function, tag, arg);
+    }
+    /// Spawns the task for which a group was held, with the given priority.
+    fn spawn_held_at(
+        &mut self,
+        priority: Priority,
+        group: GroupId,
+        function: u32,
+        tag: u8,
+        arg: u64,
+    );
     /// Spawns a task into another group, which must be held until the running task has ended.
     fn spawn_into(&mut self, group: GroupId, function: u32, tag: u8, arg: u64);
     /// Reports a 32-bit value into half `slot` (0 or 1) of the value of the task's own group.

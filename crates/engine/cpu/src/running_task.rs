@@ -109,10 +109,17 @@ impl<O> TaskCx for RunningTask<'_, '_, O> {
             }
         }
     }
-    fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {
+    fn spawn_held_at(
+        &mut self,
+        priority: Priority,
+        group: GroupId,
+        function: u32,
+        tag: u8,
+        arg: u64,
+    ) {
         self.outcome.elsewhere += 1;
         self.queue(DevTask {
-            head: self.head(function, tag, self.task.priority()),
+            head: self.head(function, tag, priority),
             group: group.0,
             arg,
         });

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::files::{
-    Connection, DevNetAddress, FileErrno, Files, FilesConfig, Listener, Network,
-    Rights, SHUT_RECEIVING, SHUT_SENDING,
+    Connection, DevNetAddress, FileErrno, Files, FilesConfig, Listener, Network, Rights,
+    SHUT_RECEIVING, SHUT_SENDING,
 };
 use everwarp::{Buffer, DevType, Device, Engine, Layout, Pending, Select};
 use everwarp_programs::echo::{self, Echo};

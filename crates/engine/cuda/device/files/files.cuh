@@ -13,7 +13,9 @@ struct Then {
   u32 tag;
   u32 note;
 
-  __device__ __forceinline__ u32 word() const { return function << 8 | (tag & 0xff); }
+  __device__ __forceinline__ u32 word(u32 priority) const {
+    return priority << FILE_THEN_PRIORITY_SHIFT | function << 8 | (tag & 0xff);
+  }
 };
 
 // The argument of a task that goes on after a request.
@@ -249,7 +251,7 @@ struct Files {
     store(&r->address, (u64)address, relaxed, gpu);
     store(&r->len, len, relaxed, gpu);
     store(&r->group, group, relaxed, gpu);
-    store(&r->then, then.word(), relaxed, gpu);
+    store(&r->then, then.word(priority_of(t.task.head)), relaxed, gpu);
     store(&r->note, then.note, relaxed, gpu);
     store(&r->to, (u64)to, relaxed, gpu);
     store(&r->room, room, relaxed, gpu);
@@ -257,7 +259,7 @@ struct Files {
     fence(acq_rel, sys);
     store(&r->turn, number + 1, ew::release, gpu);
     const u64 bell = ring.take_bell();
-    if (bell != 0) t.spawn_held((u32)bell - 1, door, FILE_DOOR_COUNT, 0);
+    if (bell != 0) t.spawn_held_at(PRIORITY_URGENT, (u32)bell - 1, door, FILE_DOOR_COUNT, 0);
     return true;
   }
 };
@@ -291,7 +293,8 @@ EW_FN void file_door(Lane& t, const DevFiles& files, u32 number) {
           else word.release();
         }
         const u32 then = load(&done->then, relaxed, gpu);
-        t.spawn_held(load(&done->group, relaxed, gpu), then >> 8, then & 0xff, load(&done->arg, relaxed, gpu));
+        t.spawn_held_at(then >> FILE_THEN_PRIORITY_SHIFT, load(&done->group, relaxed, gpu),
+                        then >> 8 & ((1u << TASK_FN_BITS) - 1), then & 0xff, load(&done->arg, relaxed, gpu));
       }
       break;
     case FILE_DOOR_ORDERS:

@@ -77,9 +77,12 @@ struct Lane {
     return task.group;
   }
   __device__ __forceinline__ void spawn_held(u32 group, u32 fn, u32 tag, u64 arg) {
+    spawn_held_at(priority_of(task.head), group, fn, tag, arg);
+  }
+  __device__ __forceinline__ void spawn_held_at(u32 priority, u32 group, u32 fn, u32 tag, u64 arg) {
     if (delta + children >= limit) return over();
     limit--;
-    put(DevTask{head(fn, tag, priority_of(task.head)), group, arg});
+    put(DevTask{head(fn, tag, priority), group, arg});
   }
   // Spawns a task into another group, which is held until this task has ended. The count is in place before another warp
   // can finish the new task: it is handed on with a release.
