@@ -19,6 +19,7 @@ use crate::emit::{self, carried, image, indirect};
 use crate::error::CompileError;
 use crate::facts::calls::CallGraph;
 use crate::facts::deep::Deep;
+use crate::facts::first::reached;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::limits;
 use crate::facts::module::Module;
@@ -95,6 +96,8 @@ fn compile_module(
 ) -> Result<Compiled, CompileError> {
     let (mut module, functions) = read(bytes, options)?;
     let facts = Facts::find(&mut module, &functions, options)?;
+    let sizes = body_sizes(&module, &functions);
+    let only = chosen(options, &module, &facts, &sizes);
     let context = Context {
         module: &module,
         layout: &facts.layout,
@@ -102,10 +105,7 @@ fn compile_module(
         tails: &facts.tails,
         suspending: facts.suspending.as_ref(),
         deep: facts.deep.as_ref(),
-        only: match options.preempt && facts.tails.is_empty() {
-            true => options.only.as_ref(),
-            false => None,
-        },
+        only: only.as_ref(),
         prefix: &options.prefix,
     };
     let bodies = body_offsets(&module, &functions);
@@ -128,8 +128,31 @@ fn compile_module(
         layout: facts.layout,
         module,
         bodies,
+        sizes,
         places,
     })
+}
+
+/// The functions to compile; `None` if all are.
+fn chosen(
+    options: &CompileOptions,
+    module: &Module,
+    facts: &Facts<'_>,
+    sizes: &[usize],
+) -> Option<BTreeSet<u32>> {
+    if !options.preempt || !facts.tails.is_empty() {
+        return None;
+    }
+    let Some(first) = options.first else {
+        return options.only.clone();
+    };
+    if sizes.iter().sum::<usize>() < first.least {
+        return None;
+    }
+    let none = BTreeSet::new();
+    let mut only = reached(&facts.graph, sizes, module.entries(), &none, first.most);
+    only.extend(options.only.iter().flatten());
+    Some(only)
 }
 
 /// Reads and validates all sections but the code, whose functions it returns.
@@ -236,6 +259,14 @@ fn body_offsets(module: &Module, functions: &[Function<'_>]) -> Vec<usize> {
     offsets.extend(functions.iter().map(|(_, body)| body.range().start));
     offsets.resize(module.functions.len(), 0);
     offsets
+}
+
+/// For each function the bytes of its body; 0 for those that have none.
+fn body_sizes(module: &Module, functions: &[Function<'_>]) -> Vec<usize> {
+    let mut sizes = vec![0; module.imported_functions];
+    sizes.extend(functions.iter().map(|(_, body)| body.range().len()));
+    sizes.resize(module.functions.len(), 0);
+    sizes
 }
 
 /// The text of a module, the functions that are not in it, and for each function the most that it saves when it is suspended.

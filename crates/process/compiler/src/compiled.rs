@@ -7,6 +7,7 @@ use everwarp_contract::TrapKind;
 use crate::divide::Places;
 use crate::emit::carried;
 use crate::facts::calls::CallGraph;
+use crate::facts::first::reached;
 use crate::facts::layout::InstanceLayout;
 use crate::facts::module::{Export, Import, Limits, Module};
 use crate::facts::referenced::Referenced;
@@ -29,6 +30,8 @@ pub struct Compiled {
     pub(crate) names: Vec<Option<String>>,
     /// Offset of each function's body in the module's bytes; 0 for imports.
     pub(crate) bodies: Vec<usize>,
+    /// The bytes of each function's body; 0 for imports.
+    pub(crate) sizes: Vec<usize>,
     pub(crate) places: Places,
     /// For each function whether it may be suspended.
     pub(crate) suspending: Vec<bool>,
@@ -106,6 +109,22 @@ impl Compiled {
     /// The functions that were not compiled ([`CompileOptions::only`](crate::CompileOptions::only)), in ascending order.
     pub fn missing(&self) -> &[u32] {
         &self.missing
+    }
+
+    /// How many functions the image has, imported ones and parts of divided ones included.
+    pub fn function_count(&self) -> u32 {
+        self.module.functions.len() as u32
+    }
+
+    /// The functions `from` that are not in `present`, with others that direct calls lead to from them, the nearest first, as
+    /// long as the bytes of all their bodies are `most` or less.
+    pub fn reached(
+        &self,
+        from: impl IntoIterator<Item = u32>,
+        present: &BTreeSet<u32>,
+        most: usize,
+    ) -> BTreeSet<u32> {
+        reached(&self.graph, &self.sizes, from, present, most)
     }
 
     /// These functions, with all functions that direct calls lead to from them.

@@ -260,6 +260,7 @@ pub use facts::abi::{
     CallState, DevDeep, DevInstance, DevSharing, DevSuspension, DevTable, INTERLEAVED,
     KILL_INTERVAL, PAGE, SUSPENDED, UNIT, UNIT_STRIDE, YIELD,
 };
+pub use facts::first::FirstFunctions;
 pub use facts::layout::InstanceLayout;
 pub use facts::module::{Export, Import, ImportKind, Limits};
 pub use facts::options::{CompileOptions, LONG_FUNCTION, ProvidedImport, Provider};

@@ -106,9 +106,10 @@ fn translate_part(
         }
         let calls: Vec<_> = out.indirect().collect();
         let finished = out.finish(body.range().start, &mut part.code);
-        match finished.missing {
-            true => part.missing.push(index),
-            false => part.indirect.extend(calls),
+        // Also of missing functions, so that the other text of an image does not depend on which ones it has.
+        part.indirect.extend(calls);
+        if finished.missing {
+            part.missing.push(index);
         }
         let frame = finished.frame + context.tails.frame(index);
         part.frames.push(frame);

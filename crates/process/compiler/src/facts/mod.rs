@@ -7,6 +7,7 @@ pub(crate) mod carried;
 pub(crate) mod chains;
 pub(crate) mod deep;
 pub(crate) mod features;
+pub(crate) mod first;
 pub(crate) mod layout;
 pub(crate) mod limits;
 pub(crate) mod live;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::CompileError;
+use crate::facts::first::FirstFunctions;
 use crate::facts::module::{Import, ImportKind};
 
 /// The length of text above which functions are divided for ptxas ([`CompileOptions::divide`]). At this length it takes about
@@ -32,6 +33,9 @@ pub struct CompileOptions {
     /// ([`CallState::Missing`](crate::CallState::Missing)), and goes on in an image that has the function. Functions without
     /// loops and calls are always compiled. Only with `preempt`; a module with tail calls is compiled as a whole.
     pub only: Option<BTreeSet<u32>>,
+    /// In addition to [`only`](Self::only), or in place of it, the functions that direct calls lead to from the module's entries,
+    /// up to a number of bytes. A small module is compiled as a whole, whatever `only` says.
+    pub first: Option<FirstFunctions>,
     /// Parts of a function that becomes more than about this many bytes of text become functions of their own, so that no function
     /// takes the assembler long. A part counts as a function for fuel and for `depth`; a trap names the function that it is of.
     pub divide: Option<usize>,

@@ -1,0 +1,96 @@
+//! Which functions an image gets before it is known which ones are called.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::facts::calls::CallGraph;
+
+/// Which modules are compiled in part, and how much of them at first ([`CompileOptions::first`](crate::CompileOptions::first)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstFunctions {
+    /// A module whose functions have fewer bytes together is compiled as a whole.
+    pub least: usize,
+    /// The most bytes of the functions that are compiled at first. An entry is compiled even if it has more.
+    pub most: usize,
+}
+
+/// The functions that direct calls lead to, up to `most` bytes of code: those with the fewest calls on the way first, and of
+/// these the ones with lower numbers. The functions `from` are found in any case. Functions in `present` are not found, and
+/// calls that they make are not followed. A function that is too large is left out, and smaller ones after it are not.
+pub(crate) fn reached(
+    graph: &CallGraph,
+    bytes: &[usize],
+    from: impl IntoIterator<Item = u32>,
+    present: &BTreeSet<u32>,
+    most: usize,
+) -> BTreeSet<u32> {
+    let size = |function: u32| bytes.get(function as usize).copied().unwrap_or(0);
+    let mut found = BTreeSet::new();
+    let mut queue = VecDeque::new();
+    let mut taken = 0;
+    for function in from {
+        if !present.contains(&function) && found.insert(function) {
+            taken += size(function);
+            queue.push_back(function);
+        }
+    }
+    while let Some(function) = queue.pop_front() {
+        let calls = graph.functions.get(function as usize);
+        for &callee in calls.into_iter().flat_map(|calls| &calls.direct) {
+            let fits = taken + size(callee) <= most;
+            if fits && !present.contains(&callee) && found.insert(callee) {
+                taken += size(callee);
+                queue.push_back(callee);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::calls::Calls;
+
+    /// A graph in which each function calls these.
+    fn graph(calls: &[&[u32]]) -> CallGraph {
+        let calls = calls.iter().map(|direct| Calls {
+            direct: direct.iter().copied().collect(),
+            ..Calls::default()
+        });
+        CallGraph {
+            functions: calls.collect(),
+            ..CallGraph::default()
+        }
+    }
+
+    fn found(from: &[u32], present: &[u32], most: usize) -> Vec<u32> {
+        // 0 calls 1 and 4, 1 calls 2 and 0, 2 calls 3.
+        let graph = graph(&[&[1, 4], &[0, 2], &[3], &[], &[]]);
+        let bytes = [10, 10, 10, 10, 50];
+        let present = present.iter().copied().collect();
+        let found = reached(&graph, &bytes, from.iter().copied(), &present, most);
+        found.into_iter().collect()
+    }
+
+    #[test]
+    fn the_nearest_functions_come_first() {
+        assert_eq!(found(&[0], &[], 1000), [0, 1, 2, 3, 4]);
+        assert_eq!(found(&[0], &[], 80), [0, 1, 2, 4]);
+        assert_eq!(found(&[0], &[], 20), [0, 1]);
+    }
+
+    #[test]
+    fn a_large_function_is_left_out_and_smaller_ones_are_not() {
+        assert_eq!(found(&[0], &[], 40), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn functions_that_are_asked_for_are_found_however_large() {
+        assert_eq!(found(&[4, 2], &[], 0), [2, 4]);
+    }
+
+    #[test]
+    fn present_functions_are_not_found_again() {
+        assert_eq!(found(&[0, 2], &[2], 1000), [0, 1, 4]);
+    }
+}
