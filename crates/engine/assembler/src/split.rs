@@ -17,13 +17,35 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The most pieces of one file.
 const PIECES_MOST: usize = 256;
 
+/// Who may call a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linkage {
+    /// Functions of the same file.
+    Local,
+    /// Functions of all files.
+    Visible,
+    /// Functions of all files, unless another file has a visible function of the same name: then they call that one.
+    Weak,
+}
+
+impl Linkage {
+    /// What comes before the signature.
+    const fn directive(self) -> &'static str {
+        match self {
+            Self::Local => "",
+            Self::Visible => ".visible ",
+            Self::Weak => ".weak ",
+        }
+    }
+}
+
 /// A function or kernel with its body.
 #[derive(Debug)]
 struct Function<'t> {
     name: &'t str,
-    /// `.func …` or `.entry …`, without `.visible` and without the body.
+    /// `.func …` or `.entry …`, without what comes before and without the body.
     signature: &'t str,
-    visible: bool,
+    linkage: Linkage,
     /// From the line after the signature.
     body: &'t str,
 }
@@ -81,11 +103,12 @@ fn parse(text: &str) -> Option<File<'_>> {
             file.directives.push(begin);
             continue;
         }
-        let visible = begin.starts_with(".visible ");
         let external = begin.starts_with(".extern ");
-        let signature = match begin.split_once(' ') {
-            Some((".visible" | ".extern", signature)) => signature,
-            _ => begin,
+        let (linkage, signature) = match begin.split_once(' ') {
+            Some((".visible", signature)) => (Linkage::Visible, signature),
+            Some((".weak", signature)) => (Linkage::Weak, signature),
+            Some((".extern", signature)) => (Linkage::Local, signature),
+            _ => (Linkage::Local, begin),
         };
         let name = name(signature)?;
         if let Some(declared) = signature.strip_suffix(';') {
@@ -110,7 +133,7 @@ fn parse(text: &str) -> Option<File<'_>> {
         file.functions.push(Function {
             name,
             signature,
-            visible,
+            linkage,
             body,
         });
     }
@@ -151,6 +174,40 @@ pub fn split(text: &str) -> Pieces {
         estimate: Estimate::of(seconds.iter().copied()),
         seconds,
     }
+}
+
+/// The file that a function goes to, when a file is divided by [`divide_by`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The file with this number.
+    File(usize),
+    /// The file with this number, where it stands for a function that the image may not have: it gives way to a function of
+    /// the same name in another file.
+    StandIn(usize),
+    /// No file.
+    Nowhere,
+}
+
+/// Divides a file into `count` files, as `place` says for each function by its name. Functions of all files may call each other;
+/// so the text of a file does not depend on what the other files have. A file without functions is empty.
+///
+/// `None` for text that cannot be divided.
+pub fn divide_by(text: &str, count: usize, place: impl Fn(&str) -> Place) -> Option<Vec<String>> {
+    let mut file = parse(text).filter(|file| !file.functions.is_empty())?;
+    let mut piece_of = Vec::with_capacity(file.functions.len());
+    for function in &mut file.functions {
+        let (piece, linkage) = match place(function.name) {
+            Place::File(piece) => (piece, Linkage::Visible),
+            Place::StandIn(piece) => (piece, Linkage::Weak),
+            // Written after all others, and dropped.
+            Place::Nowhere => (count, Linkage::Visible),
+        };
+        function.linkage = linkage;
+        piece_of.push(piece);
+    }
+    let mut texts = write(&file, &piece_of, count + 1);
+    texts.truncate(count);
+    Some(texts)
 }
 
 /// For each function the number of its piece, and for each piece its cost. The largest function goes first, to the piece
@@ -208,9 +265,9 @@ fn write(file: &File<'_>, piece_of: &[usize], count: usize) -> Vec<String> {
         for directive in &file.directives {
             line(&[directive]);
         }
-        let visibility = |function: usize| match functions[function].visible || shared[function] {
-            true => ".visible ",
-            false => "",
+        let visibility = |function: usize| match functions[function].linkage {
+            Linkage::Local if shared[function] => Linkage::Visible.directive(),
+            linkage => linkage.directive(),
         };
         let own_set: BTreeSet<_> = own.iter().copied().collect();
         let called: BTreeSet<_> = own.iter().flat_map(|&f| &calls[f]).collect();
@@ -336,6 +393,32 @@ mod tests {
         ] {
             assert_eq!(split(text).texts, [text]);
         }
+    }
+
+    #[test]
+    fn a_file_does_not_depend_on_what_the_others_have() {
+        let text = chain(6, 3);
+        let divided = |standing_in: &[&str], nowhere: &[&str]| {
+            let place = |name: &str| match name {
+                _ if nowhere.contains(&name) => Place::Nowhere,
+                _ if standing_in.contains(&name) => Place::StandIn(1),
+                "f4" | "f5" => Place::File(2),
+                _ => Place::File(0),
+            };
+            divide_by(&text, 3, place).expect("it is our text")
+        };
+        let first = divided(&["f2", "f3"], &[]);
+        assert!(first[0].contains("\n.visible .func (.param .b32 ret) f0("));
+        assert!(first[0].contains("\n.extern .func (.param .b32 ret) f2("));
+        assert!(first[1].contains("\n.weak .func (.param .b32 ret) f2(.param .b32 a0)\n{"));
+        assert!(!first[2].contains("f3") && first[2].contains(".extern .func other("));
+        let second = divided(&[], &["f2", "f3"]);
+        assert_eq!((&first[0], &first[2]), (&second[0], &second[2]));
+        assert_eq!(second[1], "");
+        // Its pieces keep what they are for the linker.
+        let pieces = split(&first[1]).texts;
+        assert!(pieces.iter().all(|piece| piece.contains(".weak .func")));
+        assert_eq!(divide_by("no text of ours", 3, |_| Place::Nowhere), None);
     }
 
     #[test]
