@@ -53,6 +53,8 @@ traps! {
     ExpectedSharedMemory = 15, "expected shared memory";
     /// A host call could not be carried out at all, such as one by a module that exports no memory.
     HostCall = 16, "host call failed";
+    /// A function was called that the image of a GPU did not have, and that could not be compiled or assembled.
+    NotCompiled = 17, "function could not be compiled";
 }
 
 impl core::fmt::Display for TrapKind {

@@ -119,6 +119,8 @@ pub enum Waits {
     ForRoom,
     /// A server of names.
     ForName,
+    /// The compiler and an exchange of the image.
+    ForFunction,
 }
 
 /// An argument, as the table describes it.

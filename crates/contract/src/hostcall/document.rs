@@ -114,5 +114,6 @@ const fn waits(waits: Waits) -> &'static str {
         Waits::ForEvents => "for time, standard input or a socket",
         Waits::ForRoom => "for other processes to close files",
         Waits::ForName => "for a server of names",
+        Waits::ForFunction => "for the compiler",
     }
 }

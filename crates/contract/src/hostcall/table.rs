@@ -3,7 +3,7 @@
 //! To add a call, add a row. Then `everwarp-hostcalls` does not compile until `plan.rs` says which thread serves the call
 //! and `serve.rs` serves it; device code has a struct with the names of its arguments; and a test fails until the
 //! reference in `docs/reference/host-calls.md` has been written anew. Numbers are the wire format between the two sides
-//! of one build. The numbers 7 to 15 and 63 are free.
+//! of one build. The numbers 8 to 15 and 63 are free.
 
 use super::declare::{
     Answer, Argument, ArgumentDescription, BadCall, CallDescription, Fd, Payload, Waits, host_calls,
@@ -31,6 +31,9 @@ host_calls! {
     /// Cancels what another thread of the process waits for with this slot, if that is time or input. The thread's call
     /// gets `ECANCELED`.
     CALL_OFF = 6, CallOff(slot: u32), sends Nothing, gets Nothing, waits Never;
+    /// Asks for a function that the process has called and that the image does not have. The call is answered when the engine
+    /// runs an image with the function; an error says that there will be none.
+    NEED_FUNCTION = 7, NeedFunction(function: u32), sends Nothing, gets Nothing, waits ForFunction;
     /// `fd_advise`.
     FD_ADVISE = 16, FdAdvise(fd: Fd, offset: u64, length: u64, advice: u32), sends Nothing, gets Nothing, waits Never;
     /// `fd_allocate`.
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn numbers_without_a_call_are_unknown() {
-        for number in [0, 7, 15, 63, u32::MAX] {
+        for number in [0, 8, 15, 63, u32::MAX] {
             let decoded = HostCall::decode(number, [0; ARGUMENTS_MOST]);
             assert_eq!(decoded, Err(BadCall::Unknown { number }));
             assert_eq!(name(number), None);

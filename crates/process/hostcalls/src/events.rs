@@ -27,6 +27,17 @@ pub struct Ended {
     pub exit: ExitReport,
 }
 
+/// What is known of a function that a process has called and that its image did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionState {
+    /// The image that the engine runs has it.
+    Present,
+    /// It will be present or unavailable some time, because it was asked for.
+    Awaited,
+    /// It cannot be had.
+    Unavailable,
+}
+
 /// Receives the service's reports, on the service's threads. It must not panic there.
 pub trait Events: Send + Sync {
     /// Requests whose processes want to be woken have been answered.
@@ -35,6 +46,13 @@ pub trait Events: Send + Sync {
     /// output has been written or is in [`Service::output_errors`](crate::Service::output_errors). The receiver takes
     /// them out of the list.
     fn exited(&self, ended: &mut Vec<Ended>);
+    /// A process has called a function that its image did not have: asks for it, unless that has been done, and returns what is
+    /// known of it. The service asks again after [`Service::functions_changed`](crate::Service::functions_changed), while it holds a
+    /// lock, so this must neither wait nor drop the last owner of the service. The request names process and function, so both are allegations.
+    fn function(&self, process: Pid, function: u32) -> FunctionState {
+        let _ = (process, function);
+        FunctionState::Unavailable
+    }
 }
 
 /// For a host that needs no reports.

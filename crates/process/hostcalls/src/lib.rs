@@ -79,7 +79,7 @@ pub use counters::Counts;
 pub use descriptors::{raise_descriptor_limit, reserve_descriptors};
 pub use directory::ServedDirectory;
 pub use errno::Errno;
-pub use events::{AnswerCallback, Ended, Events, Woken};
+pub use events::{AnswerCallback, Ended, Events, FunctionState, Woken};
 pub use everwarp_process::{Captured, Input, LINE_LIMIT, Output, Reads};
 pub use exit::{ExitReason, ExitReport};
 pub use input::HostInput;

@@ -52,7 +52,8 @@ impl Plan {
             | HostCall::NetConnect { .. }
             | HostCall::NetSendTo { .. }
             | HostCall::NetReceiveFrom { .. }
-            | HostCall::NetLookUp { .. } => Self::Wait,
+            | HostCall::NetLookUp { .. }
+            | HostCall::NeedFunction { .. } => Self::Wait,
             HostCall::Exit { .. }
             | HostCall::Output { .. }
             | HostCall::Adopt { .. }

@@ -11,7 +11,7 @@ use everwarp_process::Pid;
 use crate::counters::Counters;
 use crate::endings::Endings;
 use crate::errno::{Errno, Result};
-use crate::events::{AnswerCallback, Woken};
+use crate::events::{AnswerCallback, FunctionState, Woken};
 use crate::exit::ExitReason;
 use crate::limits::DATA_BYTES;
 use crate::openings::WaitingOpening;
@@ -21,7 +21,7 @@ use crate::read::FileRead;
 use crate::request::{Reply, Request};
 use crate::service::Service;
 use crate::stat::Time;
-use crate::wait::{Served, Wait};
+use crate::wait::{Served, Wait, WantedFunction};
 use crate::waits::{Waits, cancelled};
 use crate::{dir, file, net, readdir, sockets};
 
@@ -240,6 +240,9 @@ impl Service {
             HostCall::Exit { .. } | HostCall::Adopt { .. } | HostCall::Interrupt { .. } => {
                 Err(Errno::NOSYS)
             }
+            HostCall::NeedFunction { function } => {
+                return self.serve_function(process, request.process, function);
+            }
             HostCall::CallOff { slot } => {
                 self.waits.call_off(&process, slot);
                 Ok(())
@@ -328,6 +331,26 @@ impl Service {
             }
         }
         .map(answered)
+    }
+
+    /// Asks for a function.
+    fn serve_function(&self, process: Arc<Process>, pid: Pid, function: u32) -> Result<Served> {
+        let wanted = WantedFunction {
+            events: Arc::clone(self.events()),
+            process: pid,
+            function,
+        };
+        match wanted.state() {
+            FunctionState::Present => Ok(Served::Answered),
+            FunctionState::Unavailable => Err(Errno::NOSYS),
+            FunctionState::Awaited => Ok(Served::Waits(Wait::for_function(process, wanted))),
+        }
+    }
+
+    /// Answers the requests for functions that there is an answer to by now. To be called after
+    /// [`Events::function`](crate::Events::function) returns something else for a function than before.
+    pub fn functions_changed(&self) {
+        self.waits.functions_changed();
     }
 
     /// Opens a file or directory if there is room for one.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp_io::{Interest, Socket};
+use everwarp_process::Pid;
 
+use crate::errno::Errno;
+use crate::events::{Events, FunctionState};
 use crate::poll::Poll;
 use crate::process::Process;
 use crate::request::{Reply, Request};
@@ -18,7 +21,20 @@ pub(crate) enum Served {
     Waits(Wait),
 }
 
-/// A request that waits for time, for standard input, for a socket, or for room to open a file.
+/// A function that a process has asked for.
+pub(crate) struct WantedFunction {
+    pub(crate) events: Arc<dyn Events>,
+    pub(crate) process: Pid,
+    pub(crate) function: u32,
+}
+
+impl WantedFunction {
+    pub(crate) fn state(&self) -> FunctionState {
+        self.events.function(self.process, self.function)
+    }
+}
+
+/// A request that waits for time, for standard input, for a socket, for a function, or for room to open a file.
 #[must_use = "a request that is dropped here is never answered"]
 pub struct Wait {
     pub(crate) process: Arc<Process>,
@@ -33,6 +49,7 @@ enum Until {
     },
     Events(Poll),
     Socket(SocketCall),
+    Function(WantedFunction),
     /// Until other processes close files. [`Openings`](crate::openings::Openings) has such requests.
     Room(Request<'static>),
 }
@@ -48,6 +65,10 @@ impl Wait {
 
     pub(crate) fn for_socket(process: Arc<Process>, call: SocketCall) -> Self {
         Self::until(process, Until::Socket(call))
+    }
+
+    pub(crate) fn for_function(process: Arc<Process>, wanted: WantedFunction) -> Self {
+        Self::until(process, Until::Function(wanted))
     }
 
     pub(crate) fn for_room(process: Arc<Process>, request: &Request<'_>) -> Self {
@@ -80,7 +101,7 @@ impl Wait {
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.until {
-            Until::Input { .. } | Until::Socket(_) | Until::Room(_) => None,
+            Until::Input { .. } | Until::Socket(_) | Until::Function(_) | Until::Room(_) => None,
             Until::Events(poll) => poll.deadline(),
         }
     }
@@ -89,14 +110,18 @@ impl Wait {
         match &self.until {
             Until::Input { .. } => true,
             Until::Events(poll) => poll.wants_input(),
-            Until::Socket(_) | Until::Room(_) => false,
+            Until::Socket(_) | Until::Function(_) | Until::Room(_) => false,
         }
+    }
+
+    pub(crate) fn wants_function(&self) -> bool {
+        matches!(self.until, Until::Function(_))
     }
 
     /// The sockets that it waits for.
     pub(crate) fn sockets(&self) -> Vec<(Arc<Socket>, Interest)> {
         match &self.until {
-            Until::Input { .. } | Until::Room(_) => Vec::new(),
+            Until::Input { .. } | Until::Function(_) | Until::Room(_) => Vec::new(),
             Until::Events(poll) => poll.sockets(),
             Until::Socket(call) => call.interest().into_iter().collect(),
         }
@@ -123,6 +148,11 @@ impl Wait {
             Until::Socket(call) => match call.attempt(&self.process, reply) {
                 Ok(done) => return done,
                 Err(errno) => reply.set(Err(errno)),
+            },
+            Until::Function(wanted) => match wanted.state() {
+                FunctionState::Awaited => return false,
+                FunctionState::Present => {}
+                FunctionState::Unavailable => reply.set(Err(Errno::NOSYS)),
             },
             Until::Room(_) => return false,
         }

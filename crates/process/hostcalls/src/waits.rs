@@ -1,4 +1,4 @@
-//! The requests that wait for time, for standard input or for sockets. One thread waits for all of them, and another one
+//! The requests that wait for time, for standard input, for sockets or for functions. One thread waits for all of them, and another one
 //! for the sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,10 @@ struct WaitList {
     entries: BTreeMap<u64, (Wait, Done)>,
     deadlines: BTreeSet<(Instant, u64)>,
     inputs: BTreeSet<u64>,
+    functions: BTreeSet<u64>,
     sockets: WatchedSockets,
+    /// There may be answers to requests for functions.
+    functions_changed: bool,
     /// There may be input that no request has been offered.
     input: bool,
     /// A process with requests here has ended.
@@ -85,6 +88,7 @@ impl WaitList {
     fn remove(&mut self, id: u64) -> Option<Done> {
         let (wait, done) = self.entries.remove(&id)?;
         self.inputs.remove(&id);
+        self.functions.remove(&id);
         for (socket, _) in wait.sockets() {
             self.sockets.remove(id, &socket);
         }
@@ -116,6 +120,9 @@ impl WaitList {
         let mut ids: Vec<u64> = passed.map(|(_, id)| *id).collect();
         if take(&mut self.input) {
             ids.extend(self.inputs.iter());
+        }
+        if take(&mut self.functions_changed) {
+            ids.extend(self.functions.iter());
         }
         for id in ids {
             due.extend(self.finished(id, now));
@@ -181,8 +188,14 @@ impl Waits {
         wait.process.waits.fetch_add(1, SeqCst);
         state.ended |= wait.process.ended.load(SeqCst);
         let process = Arc::clone(&wait.process);
+        let for_function = wait.wants_function();
         let timed = wait.deadline().is_some() || wait.wants_input();
         state.entries.insert(id, (wait, done));
+        // The function may have come since the request was served. Only this request is looked at, because there may be many.
+        let came = match for_function && state.functions.insert(id) {
+            true => state.finished(id, Instant::now()),
+            false => None,
+        };
         // A socket may be ready by now, and is reported then.
         let watched = watching.map_or(Ok(()), |watching| {
             let mut sockets = sockets.iter();
@@ -203,6 +216,9 @@ impl Waits {
         drop(state);
         if let Some(done) = failed {
             done(&no_memory());
+        }
+        if let Some((done, reply)) = came {
+            done(&reply);
         }
     }
 
@@ -241,6 +257,12 @@ impl Waits {
                 self.empty.notify_all();
             }
         }
+    }
+
+    /// There may be answers to requests for functions.
+    pub(crate) fn functions_changed(&self) {
+        lock(&self.state).functions_changed = true;
+        self.changed.notify_one();
     }
 
     /// There may be input.

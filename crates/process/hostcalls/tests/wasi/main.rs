@@ -8,6 +8,7 @@ mod escape;
 mod exit;
 mod families;
 mod files;
+mod functions;
 mod hostile;
 mod net;
 mod openings;

@@ -1,5 +1,6 @@
 //! A service between a mock device and a temporary directory.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use everwarp_contract::hostcall::number;
 use everwarp_hostcalls::{
-    Config, Ended, Events, ExitReport, HostInput, HostOutput, Input, Reply, ServedDirectory,
-    Server, ServerConfig, Service, Streams, Woken,
+    Config, Ended, Events, ExitReport, FunctionState, HostInput, HostOutput, Input, Reply,
+    ServedDirectory, Server, ServerConfig, Service, Streams, Woken,
 };
 use everwarp_process::{Budget, Directory, HostBudgets, Pid};
 use tempfile::TempDir;
@@ -51,6 +52,8 @@ impl Write for Page {
 pub(crate) struct Told {
     pub(crate) woken: Mutex<Vec<Woken>>,
     pub(crate) exits: Mutex<Vec<(Pid, ExitReport)>>,
+    /// What the service gets to know of functions: the first answer is given once, and the last one from then on.
+    pub(crate) functions: Mutex<BTreeMap<u32, Vec<FunctionState>>>,
 }
 
 impl Told {
@@ -81,6 +84,14 @@ impl Events for Told {
             .lock()
             .expect("no test panics there")
             .extend(ended.map(|e| (e.process, e.exit)));
+    }
+    fn function(&self, _: Pid, function: u32) -> FunctionState {
+        let mut functions = self.functions.lock().expect("no test panics there");
+        match functions.get_mut(&function) {
+            None => FunctionState::Unavailable,
+            Some(states) if states.len() > 1 => states.remove(0),
+            Some(states) => states[0],
+        }
     }
 }
 
