@@ -5,12 +5,12 @@ use std::io;
 use everwarp_engine::EngineKind;
 use everwarp_process::{
     Captured, ChannelError, Exit, ExitStatus, HostConfig, HostError, Listing, LoadConfig, Output,
-    ProcessSnapshot, Reads, SpawnError, Stage, StartError, Trap, TrapKind,
+    ProcessSnapshot, Reads, SpawnError, Stage, StartError, Tier, Trap, TrapKind,
 };
 
 use crate::protocol::{
     ChannelFault, Counts, HostFault, HostSettings, LoadSettings, OutputGrant, ProcessExit, Row,
-    RowStage, SpawnFault, StartFault, Status, SystemError,
+    RowStage, SpawnFault, StartFault, Status, SystemError, TierChoice,
 };
 
 impl From<&LoadConfig> for LoadSettings {
@@ -47,6 +47,11 @@ impl From<&HostConfig> for HostSettings {
             stack_bytes: config.stack_bytes,
             interleaved: config.interleaved,
             contract: config.contract,
+            tier: match config.tier {
+                Tier::Best => TierChoice::Best,
+                Tier::Lazy => TierChoice::Lazy,
+                Tier::Least => TierChoice::Least,
+            },
             spare_places: config.spare_places,
             given_bytes: config.given_bytes,
             servers: config.servers,
@@ -69,6 +74,11 @@ impl From<HostSettings> for HostConfig {
             stack_bytes: settings.stack_bytes,
             interleaved: settings.interleaved,
             contract: settings.contract,
+            tier: match settings.tier {
+                TierChoice::Best => Tier::Best,
+                TierChoice::Lazy => Tier::Lazy,
+                TierChoice::Least => Tier::Least,
+            },
             spare_places: settings.spare_places,
             given_bytes: settings.given_bytes,
             servers: settings.servers,

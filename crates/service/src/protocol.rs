@@ -25,6 +25,13 @@ wire! {
         memory_budget: Option<u64>,
     }
 
+    /// [`Tier`](everwarp_process::Tier).
+    enum TierChoice {
+        Best = 0,
+        Lazy = 1,
+        Least = 2,
+    }
+
     /// [`HostConfig`](everwarp_process::HostConfig).
     struct HostSettings {
         workers: Option<NonZeroUsize>,
@@ -32,6 +39,7 @@ wire! {
         stack_bytes: Option<u32>,
         interleaved: bool,
         contract: bool,
+        tier: TierChoice,
         spare_places: u32,
         given_bytes: u64,
         servers: usize,

@@ -51,6 +51,8 @@ pub struct HostConfig {
     /// On a GPU, allow one rounding for a product and a sum, as CUDA C++ does by default. The CPU engine does not have
     /// this option.
     pub contract: bool,
+    /// On a GPU, which functions an image has before processes start. The CPU engine ignores it.
+    pub tier: Tier,
     /// On a GPU, the places for modules that are loaded later, including their children and threads. Until then each
     /// takes a slot for host calls and 1.5 KiB of the engine's task memory. With the other places they are 2^20 at most.
     pub spare_places: u32,
@@ -79,6 +81,7 @@ impl Default for HostConfig {
             stack_bytes: None,
             interleaved: false,
             contract: false,
+            tier: Tier::default(),
             spare_places: 0,
             given_bytes: 0,
             servers: std::thread::available_parallelism()
@@ -87,6 +90,20 @@ impl Default for HostConfig {
             channels: 1024,
         }
     }
+}
+
+/// Which functions of a module a GPU's image has before processes start. What processes compute is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// All of them: no process waits for the compiler after the start.
+    #[default]
+    Best,
+    /// Of a large module, those that processes are likely to call, and those that processes have asked for in earlier runs.
+    /// A process that calls another one waits until it has been compiled. Modules that have threads, import `everwarp:gpu` or come
+    /// with machine code get all functions, and so do all modules where memories are interleaved.
+    Lazy,
+    /// Of any module, as few as possible. It is there for tests.
+    Least,
 }
 
 /// The settings of a module.

@@ -37,7 +37,7 @@ mod validate_functions;
 pub use budget::{Budget, HostBudgets};
 pub use bytes::Bytes;
 pub use channel::{ChannelEnd, ChannelError, Endpoint, Receiver, Sender};
-pub use config::{Directory, Grants, HostConfig, LoadConfig, ModuleId, Reads, StartWriter};
+pub use config::{Directory, Grants, HostConfig, LoadConfig, ModuleId, Reads, StartWriter, Tier};
 pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};
 #[doc(hidden)]

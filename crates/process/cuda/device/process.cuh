@@ -172,6 +172,25 @@ __device__ __forceinline__ bool parking() {
   return ew::load(&everwarp_tables.grid->stop, ew::relaxed, ew::gpu) >= ew::shared().epoch;
 }
 
+#ifdef EVERWARP_PARTIAL
+// Asks the host for the function that the process has called and the image does not have; false if the process must park. The
+// host answers when the image has the function. After an error the process has trapped.
+__device__ __noinline__ bool supplied(DevProcess* p) {
+  DevInstance* i = instance(p);
+  const Call c(i);
+  // A killed process gets no answer that it could wait for.
+  const bool killed = ew::load(&i->kill, ew::relaxed, ew::sys) != 0;
+  if (c.fresh()) c.post_long(hostcall::NeedFunction{.function = i->trap_function});
+  if (!c.answered()) return false;
+  const u32 error = c.error();
+  c.close();
+  if (error == ERRNO_SUCCESS && !killed) return true;
+  i->trap = killed || error == ERRNO_CANCELED ? TRAP_KILLED : TRAP_NOT_COMPILED;
+  i->trap_offset = 0;
+  return true;
+}
+#endif
+
 // The state of a process that has run for a while.
 enum class Then { ENDS, WAITS, GOES_ON };
 
@@ -186,7 +205,19 @@ __device__ __noinline__ Then advance(const DevProcessTable& t, DevProcess* p) {
     }
   }
   while (p->stage < STAGE_CALL) {
+#ifdef EVERWARP_PARTIAL
+    if (i->state == STATE_MISSING) {
+      if (!supplied(p)) return Then::WAITS;
+      if (i->trap != 0) {
+        p->stage = STAGE_OUTPUT;
+        break;
+      }
+    }
+#endif
     enter(t, p, p->stage == STAGE_START ? t.start : p->flags & PROCESS_THREAD ? t.thread_entry : t.entry);
+#ifdef EVERWARP_PARTIAL
+    if (i->trap == 0 && i->state == STATE_MISSING) continue;
+#endif
     if (i->trap == 0 && i->state != 0) return i->state == STATE_PREEMPTED ? Then::GOES_ON : Then::WAITS;
     p->stage = i->trap == 0 && p->stage == STAGE_START ? STAGE_ENTRY : STAGE_CALL;
   }

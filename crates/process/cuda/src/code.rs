@@ -1,21 +1,29 @@
 //! The code of modules in the image of an engine. Hosts share it: the same bytes, compiled in the same way, are there once.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use everwarp_process::{LoadError, Module, StartError};
+use everwarp_cache::Cache;
+use everwarp_process::{HostConfig, LoadError, Module, StartError, Tier};
 use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled};
 use sha2::{Digest, Sha256};
 
+use crate::asked::AskedFunctions;
 use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
 use crate::link::{StackUse, part};
 use crate::module::{CompileChoice, CompiledModule, compile_module};
+use crate::partial::{Partial, Round};
 use crate::program;
 
 /// Modules that no host uses any more and that stay in the image nevertheless, in case that they are loaded again.
 const KEPT: usize = 8;
+
+/// What a function's frame is thought to take at least as long as the image does not have the function.
+const FRAME_THOUGHT: u32 = 512;
 
 /// A module as it was compiled.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,12 +66,17 @@ impl CodeKey {
         Self {
             name: module.name().into(),
             bytes: bytes_of::ModuleBytes::of(module),
-            choice,
+            choice: choice.for_module(module),
         }
     }
 
     /// The beginning of the module's names in an image. Modules with different keys have different ones.
     fn prefix(&self) -> String {
+        program::prefix(&self.hash())
+    }
+
+    /// The hash of all that decides what the code of the module is, but which functions it has at a time.
+    fn hash(&self) -> [u8; 32] {
         let Self {
             name,
             bytes,
@@ -71,14 +84,19 @@ impl CodeKey {
                 CompileChoice {
                     interleaved,
                     contract,
+                    first,
                 },
         } = self;
-        let hash = Sha256::new()
+        let mut hash = Sha256::new()
             .chain_update([u8::from(*interleaved), u8::from(*contract)])
             .chain_update((name.len() as u64).to_le_bytes())
             .chain_update(name.as_bytes())
             .chain_update(bytes.as_slice());
-        program::prefix(&hash.finalize())
+        if let Some(first) = first {
+            hash.update((first.least as u64).to_le_bytes());
+            hash.update((first.most as u64).to_le_bytes());
+        }
+        hash.finalize().into()
     }
 }
 
@@ -86,7 +104,18 @@ impl CodeKey {
 pub(crate) struct CompiledCode {
     key: CodeKey,
     module: Arc<CompiledModule>,
-    pub(crate) part: LinkedPart,
+    /// The parts that all its images have.
+    parts: Vec<LinkedPart>,
+    partial: Option<Partial>,
+}
+
+/// All parts of a module.
+fn parts_of<'p>(
+    parts: &'p [LinkedPart],
+    partial: Option<&'p Partial>,
+) -> impl Iterator<Item = LinkedPart> + use<'p> {
+    let later = partial.map(Partial::parts);
+    parts.iter().cloned().chain(later.into_iter().flatten())
 }
 
 impl CompiledCode {
@@ -95,16 +124,39 @@ impl CompiledCode {
     /// # Errors
     /// The module is refused.
     pub(crate) fn of(module: &Module, key: CodeKey) -> Result<Self, StartError> {
-        let compiled = compile_module(module, &key.prefix(), key.choice);
+        Self::with(module, key, Cache::user)
+    }
+
+    /// The same with this cache, in which the functions are noted that processes have asked for.
+    fn with(
+        module: &Module,
+        key: CodeKey,
+        cache: impl FnOnce() -> Cache,
+    ) -> Result<Self, StartError> {
+        let compiled = compile_module(module, &key.prefix(), key.choice, BTreeSet::new());
         let compiled = compiled.map_err(|source: LoadError| StartError::Load {
             module: module.name().to_owned(),
             source,
         })?;
+        let partial = key.choice.first.and_then(|_| {
+            let asked = AskedFunctions::of(&key.hash(), cache());
+            Partial::of(module, key.choice, &compiled, asked)
+        });
+        let (parts, partial) = match partial {
+            Some((parts, partial)) => (parts, Some(partial)),
+            None => (vec![part(&compiled)], None),
+        };
         Ok(Self {
             key,
-            part: part(&compiled),
+            parts,
+            partial,
             module: Arc::new(compiled),
         })
+    }
+
+    /// What is linked for the module.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = LinkedPart> + use<'_> {
+        parts_of(&self.parts, self.partial.as_ref())
     }
 
     fn numbered(self, number: u32) -> LoadedCode {
@@ -112,7 +164,9 @@ impl CompiledCode {
             key: self.key,
             number,
             module: self.module,
-            part: self.part,
+            parts: self.parts,
+            partial: self.partial,
+            depth: AtomicU32::new(0),
         }
     }
 }
@@ -123,10 +177,24 @@ pub(crate) struct LoadedCode {
     /// Its number in the image, which device code calls it by.
     pub(crate) number: u32,
     pub(crate) module: Arc<CompiledModule>,
-    part: LinkedPart,
+    /// The parts that all its images have.
+    parts: Vec<LinkedPart>,
+    /// Given if images may lack functions.
+    pub(crate) partial: Option<Partial>,
+    /// The deepest that calls of a host's processes nest on the device's stack.
+    depth: AtomicU32,
 }
 
 impl LoadedCode {
+    /// Calls of processes of a host nest this deep on the device's stack.
+    pub(crate) fn nests(&self, depth: u32) {
+        self.depth.fetch_max(depth, Ordering::Relaxed);
+    }
+
+    fn all_parts(&self) -> impl Iterator<Item = LinkedPart> + use<'_> {
+        parts_of(&self.parts, self.partial.as_ref())
+    }
+
     /// Whether this is the code of a module, compiled in any way.
     pub(crate) fn is_of(&self, module: &Module) -> bool {
         self.key == CodeKey::of(module, self.key.choice)
@@ -176,6 +244,7 @@ impl CodeSet {
         }
         set.linked.host_call_slots = host_call_slots(&set.loaded);
         set.linked.parts = parts(&set.loaded);
+        set.linked.declarations = declarations(&set.loaded);
         set.linked.precompiled = modules.iter().flat_map(precompiled).collect();
         Ok(set)
     }
@@ -306,7 +375,7 @@ impl CodeSet {
         self.loaded.retain(|code| {
             parts
                 .iter()
-                .any(|part| Arc::ptr_eq(&part.ptx, &code.part.ptx))
+                .any(|part| Arc::ptr_eq(&part.ptx, &code.parts[0].ptx))
         });
     }
 
@@ -326,6 +395,7 @@ impl CodeSet {
     fn successor(&self, stack_bytes: u32) -> Linked {
         let mut linked = Linked {
             parts: parts(&self.loaded),
+            declarations: declarations(&self.loaded),
             stack_bytes,
             ..self.linked.clone()
         };
@@ -337,6 +407,71 @@ impl CodeSet {
             linked.precompiled.clear();
         }
         linked
+    }
+
+    /// Gives the image functions that it lacks. A thread of the device gets more stack if the frames of these functions need more
+    /// than was thought, up to `stack_most` bytes. Returns how long processes paused.
+    ///
+    /// # Errors
+    /// A function cannot be assembled, its frames are too large, or the engine has failed. The image stays as it was unless the
+    /// engine has failed.
+    pub(crate) fn supply(
+        &mut self,
+        engine: &Engine,
+        stack_most: u32,
+        rounds: &[(Arc<LoadedCode>, Round)],
+    ) -> Result<Duration, StartError> {
+        let partial = |code: &'_ Arc<LoadedCode>, act: &dyn Fn(&Partial)| {
+            code.partial.iter().for_each(act);
+        };
+        for (code, round) in rounds {
+            partial(code, &|partial| partial.add(round.clone()));
+        }
+        let supplied = self.exchange_functions(engine, stack_most);
+        if supplied.is_err() {
+            for (code, _) in rounds {
+                partial(code, &Partial::take_back);
+            }
+        }
+        supplied
+    }
+
+    fn exchange_functions(
+        &mut self,
+        engine: &Engine,
+        stack_most: u32,
+    ) -> Result<Duration, StartError> {
+        let mut linked = self.successor(self.linked.stack_bytes);
+        let prepared = engine.prepare_linked(linked.clone());
+        let mut prepared = prepared.map_err(not_started)?;
+        let stack = self.stack_for(&prepared.frames, stack_most)?;
+        (linked.stack_bytes, prepared.image.linked.stack_bytes) = (stack, stack);
+        let exchanged = engine.exchange(&prepared).map_err(not_started)?;
+        self.linked = linked;
+        Ok(exchanged.total())
+    }
+
+    /// The stack on which calls of modules with functions left out nest as deep as their hosts were told.
+    fn stack_for(&self, frames: &Frames, most: u32) -> Result<u32, StartError> {
+        let (now, mut stack) = (self.linked.stack_bytes, self.linked.stack_bytes);
+        for code in self.loaded.iter().filter(|code| code.partial.is_some()) {
+            let calls = stack_use(frames, std::slice::from_ref(code));
+            let depth = code.depth.load(Ordering::Relaxed);
+            let needed = calls.bytes(depth);
+            let limit = most.max(now);
+            stack = match u32::try_from(needed) {
+                Ok(bytes) if bytes <= limit => stack.max(bytes),
+                _ => {
+                    return Err(StartError::Stack {
+                        stack: limit,
+                        depth: calls.depth(limit)?,
+                        least: depth,
+                        needed,
+                    });
+                }
+            };
+        }
+        Ok(stack)
     }
 
     fn exchange(
@@ -354,6 +489,14 @@ impl CodeSet {
             compiling,
             pause: exchanged.total(),
         })
+    }
+}
+
+/// What the device sources are compiled with.
+fn declarations(loaded: &[Arc<LoadedCode>]) -> String {
+    match loaded.iter().any(|code| code.partial.is_some()) {
+        true => [program::DECLARATIONS, program::PARTIAL].concat(),
+        false => program::DECLARATIONS.to_owned(),
     }
 }
 
@@ -379,7 +522,7 @@ fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
         )
         .into(),
     };
-    let parts = loaded.iter().map(|code| code.part.clone());
+    let parts = loaded.iter().flat_map(|code| code.all_parts());
     std::iter::once(dispatch).chain(parts).collect()
 }
 
@@ -452,11 +595,74 @@ pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
     })
 }
 
+/// The image of a module with as few functions as possible, and with those that rounds of requests bring, to compile it without a
+/// GPU. `cache` is where earlier programs have noted what was asked for.
+///
+/// # Errors
+/// [`StartError`]: the module is refused.
+#[doc(hidden)]
+pub fn image_lacking_functions(
+    module: &Module,
+    rounds: &[BTreeSet<u32>],
+    cache: &Cache,
+) -> Result<Image, StartError> {
+    let config = HostConfig {
+        tier: Tier::Least,
+        ..HostConfig::default()
+    };
+    let key = CodeKey::of(module, CompileChoice::of(&config));
+    let mut set = CodeSet::new(&[], key.choice, STACK_BYTES, |_| 32)?;
+    let code = CompiledCode::with(module, key, || cache.clone())?.numbered(0);
+    for functions in rounds {
+        let partial = code.partial.as_ref();
+        let round = partial.map(|partial| partial.compile(&code.module, functions, false));
+        let round = round.transpose().map_err(|source| StartError::Load {
+            module: module.name().to_owned(),
+            source,
+        })?;
+        if let (Some(partial), Some(round)) = (partial, round.flatten()) {
+            partial.add(round);
+            partial.keep();
+        }
+    }
+    set.loaded.push(Arc::new(code));
+    Ok(Image {
+        linked: set.successor(STACK_BYTES),
+        ..Image::of(vec![&program::PROGRAM])
+    })
+}
+
 /// The stack that calls of these modules use.
 pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse {
-    let need = |code: &Arc<LoadedCode>| code.module.compiled.stack_need(frames.iter());
+    let need = |code: &Arc<LoadedCode>| {
+        let CompiledModule {
+            compiled, prefix, ..
+        } = &*code.module;
+        let Some(partial) = &code.partial else {
+            return compiled.stack_need(frames.iter());
+        };
+        let largest = frames.largest_of(|name| name.starts_with(prefix));
+        let missing = partial.missing().into_iter();
+        let missing: Vec<_> = missing.map(|f| format!("{prefix}f{f}")).collect();
+        let thought = missing
+            .iter()
+            .map(|name| (&**name, largest.max(FRAME_THOUGHT)));
+        compiled.stack_need(frames.iter().chain(thought))
+    };
     let outside = frames.largest_of(|name| !program::is_of_module(name));
     StackUse::new(codes.iter().map(need).collect(), outside)
+}
+
+/// A module that lacks as many functions as possible.
+#[cfg(test)]
+pub(crate) fn lacking_functions(module: &Module, cache: &Cache) -> Arc<LoadedCode> {
+    let config = HostConfig {
+        tier: Tier::Least,
+        ..HostConfig::default()
+    };
+    let key = CodeKey::of(module, CompileChoice::of(&config));
+    let code = CompiledCode::with(module, key, || cache.clone());
+    Arc::new(code.expect("it compiles").numbered(0))
 }
 
 #[cfg(test)]
@@ -468,7 +674,11 @@ mod tests {
     fn module(name: &str, number: u32) -> Module {
         let text =
             format!(r#"(module (global i32 (i32.const {number})) (func (export "_start")))"#);
-        let buffer = wast::parser::ParseBuffer::new(&text).expect("it is text");
+        of_text(name, &text)
+    }
+
+    fn of_text(name: &str, text: &str) -> Module {
+        let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         Module::new(name, wat.encode().expect("it can be encoded")).expect("it is valid")
     }
@@ -560,7 +770,7 @@ mod tests {
             let mut set = set(modules);
             let code = set.find(&b, CompileChoice::default());
             let code = code.expect("it is in the set");
-            (code.number, Arc::clone(&code.part.ptx))
+            (code.number, Arc::clone(&code.parts[0].ptx))
         };
         let (alone, second) = (
             text(std::slice::from_ref(&b)),
@@ -583,6 +793,63 @@ mod tests {
         let prefixes = keys.map(|(module, choice)| CodeKey::of(module, choice).prefix());
         let different: std::collections::BTreeSet<_> = prefixes.iter().collect();
         assert_eq!(different.len(), prefixes.len());
+    }
+
+    #[test]
+    fn the_stack_grows_with_the_frames_of_functions_that_come() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text = r#"(module (func (export "_start") (call 1)) (func (loop (call 1))))"#;
+        let code = lacking_functions(&of_text("m", text), &Cache::at(folder.path()));
+        let prefix = code.module.prefix.clone();
+        let (now, most, depth) = (32 << 10, 64 << 10, 48);
+        code.nests(depth);
+        let mut set = set(&[]);
+        set.linked.stack_bytes = now;
+        set.loaded.push(code);
+        let stack = |bytes: u32| {
+            let own = ["f0", "f1"].map(|name| format!("{prefix}{name}"));
+            let frames = [("everwarp_engine", 16), (&*own[0], 64), (&*own[1], bytes)];
+            let frames = frames.map(|(name, bytes)| (name.into(), bytes));
+            set.stack_for(&frames.into_iter().collect(), most)
+        };
+        // What stands in for the function is small, and the function is thought to need more.
+        let missing = stack_use(&Frames::default(), &set.loaded).bytes(depth);
+        assert!(missing > u64::from(depth * FRAME_THOUGHT), "{missing}");
+        assert_eq!(stack(16).expect("it is enough"), now);
+        let grown = stack(1000).expect("there may be more");
+        assert!((48_000..=most).contains(&grown), "{grown}");
+        let error = stack(2000).expect_err("there may not be so much");
+        assert!(
+            matches!(error, StartError::Stack { least: 48, .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn modules_that_cannot_ask_are_whole() {
+        let config = HostConfig {
+            tier: Tier::Lazy,
+            ..HostConfig::default()
+        };
+        let lazy = CompileChoice::of(&config);
+        let plain = module("m", 1);
+        assert!(lazy.for_module(&plain).first.is_some());
+        // Small modules are whole, and have other names than those that are compiled as a whole in any case.
+        let key = CodeKey::of(&plain, lazy);
+        let code = CompiledCode::with(&plain, key.clone(), || Cache::at("/nonexistent".as_ref()));
+        assert!(code.expect("it compiles").partial.is_none());
+        let best = CodeKey::of(&plain, CompileChoice::default());
+        assert_ne!(key.prefix(), best.prefix());
+        let interleaved = CompileChoice {
+            interleaved: true,
+            ..lazy
+        };
+        assert!(interleaved.for_module(&plain).first.is_none());
+        let family = r#"(module (import "everwarp:gpu" "lane" (func (result i32))) (func (export "_start")))"#;
+        assert!(lazy.for_module(&of_text("m", family)).first.is_none());
+        let threads =
+            r#"(module (import "env" "memory" (memory 1 1 shared)) (func (export "_start")))"#;
+        assert!(lazy.for_module(&of_text("m", threads)).first.is_none());
     }
 
     #[test]

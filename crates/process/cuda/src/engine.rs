@@ -186,6 +186,7 @@ impl Drop for CudaProcesses {
         }
         // The service's threads use the places until here.
         self.attached.take();
+        self.resident.end_alone();
         if let Some(reason) = self.core.waiters.failure() {
             self.resident.fail(reason);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everwarp_engine::sync::lock;
 use everwarp_hostcalls::{ExitReason, Service};
-use everwarp_process::{Exit, ExitStatus, ModuleId, Pid};
+use everwarp_process::{Exit, ExitStatus, ModuleId, Pid, TrapKind};
 use everwarp_runtime::{Engine, Error, Pending};
 
 use crate::append_list::AppendList;
@@ -19,6 +19,7 @@ use crate::process::{Phase, ProcessEnd};
 use crate::queue::Queues;
 use crate::table::{ProcessTable, TableCursor};
 use crate::waiters::Waiters;
+use crate::wishes::Wishes;
 
 /// Long enough for a wait to look at the engine itself, and not only at what was submitted.
 const GLANCE: Duration = Duration::from_micros(200);
@@ -38,6 +39,8 @@ pub(crate) struct HostCore {
     pub(crate) modules: AppendList<HostedModule>,
     /// Serves the host calls.
     pub(crate) service: Arc<Service>,
+    /// Takes what processes ask for whose modules have functions left out.
+    pub(crate) wishes: Arc<Wishes>,
     /// Dropped after the modules, whose processes use it, and before the table: channel ends of processes that never
     /// started need not be closed in a host that ends.
     pub(crate) family: Arc<SharedFamily>,
@@ -63,7 +66,7 @@ impl HostCore {
     pub(crate) fn new(
         engine: Engine,
         modules: Vec<HostedModule>,
-        service: Arc<Service>,
+        (service, wishes): (Arc<Service>, Arc<Wishes>),
         family: SharedFamily,
         children: Vec<Range<u32>>,
         queues: Queues,
@@ -72,6 +75,7 @@ impl HostCore {
             engine,
             modules: AppendList::new(modules, MODULES_MOST),
             service,
+            wishes,
             family: Arc::new(family),
             table: ProcessTable::new(children),
             queues,
@@ -137,7 +141,16 @@ impl HostCore {
 
     /// The exit status for the reason that the device gave.
     pub(crate) fn status(&self, module: ModuleId, reason: ExitReason) -> ExitStatus {
-        self.module(module).module.status(reason)
+        let HostedModule { code, module, .. } = self.module(module);
+        let mut status = module.status(reason);
+        if let (ExitStatus::Trapped(trap), ExitReason::Trap { function, .. }) =
+            (&mut status, reason)
+            && trap.kind == TrapKind::NotCompiled
+            && let Some(reason) = self.wishes.reason(code, function)
+        {
+            trap.message = reason.to_string();
+        }
+        status
     }
 
     /// Asks a process to end, if it is known and alive.

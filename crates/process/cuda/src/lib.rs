@@ -36,6 +36,7 @@
 #![cfg(target_os = "linux")]
 
 mod append_list;
+mod asked;
 mod channel;
 mod children;
 mod clock;
@@ -56,6 +57,7 @@ mod listener;
 mod load;
 mod making;
 mod module;
+mod partial;
 mod places;
 mod process;
 mod program;
@@ -68,13 +70,15 @@ mod slots;
 mod spawn;
 mod start;
 mod strings;
+mod supply;
 mod table;
 mod wait;
 mod waiters;
 mod wasi;
+mod wishes;
 
 #[doc(hidden)]
-pub use code::image;
+pub use code::{image, image_lacking_functions};
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
 pub use everwarp_runtime::cuda::ahead::Ahead;

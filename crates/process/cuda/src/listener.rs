@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use everwarp_hostcalls::{Ended, Events, Woken};
+use everwarp_hostcalls::{Ended, Events, FunctionState, Woken};
 use everwarp_process::Pid;
 
 use crate::host_core::HostCore;
@@ -36,6 +36,13 @@ impl Events for ServiceListener {
             host.exited(ended);
         }
     }
+
+    fn function(&self, process: Pid, function: u32) -> FunctionState {
+        let host = self.host();
+        host.map_or(FunctionState::Unavailable, |host| {
+            host.function(process, function)
+        })
+    }
 }
 
 impl HostCore {
@@ -54,6 +61,18 @@ impl HostCore {
                 self.waiters.fail(&e);
             }
         }
+    }
+
+    /// Asks for a function that a process has called and its image lacks.
+    fn function(&self, process: Pid, function: u32) -> FunctionState {
+        let mut modules = self.modules.iter();
+        let its = modules.find(|hosted| {
+            let place = process.slot().wrapping_sub(hosted.places.first);
+            place < hosted.places.total()
+        });
+        its.map_or(FunctionState::Unavailable, |hosted| {
+            self.wishes.ask(&hosted.code, function)
+        })
     }
 
     /// Records the exits of processes, and frees their places.

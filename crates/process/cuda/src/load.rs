@@ -18,6 +18,7 @@ use crate::queue::ModuleQueue;
 use crate::quota::MemoryQuota;
 use crate::resident::{ResidentProcesses, ShareLease};
 use crate::shared_code::LoadedSet;
+use crate::supply;
 
 /// The state that later loads start from. Its lock is held while a module is loaded.
 pub(crate) struct ModuleLoader {
@@ -49,7 +50,7 @@ impl ModuleLoader {
     /// After an error the engine continues as before, unless it was lost.
     pub(crate) fn load(
         &mut self,
-        resident: &ResidentProcesses,
+        resident: &Arc<ResidentProcesses>,
         share: &ShareLease,
         core: &HostCore,
         module: &Module,
@@ -66,16 +67,19 @@ impl ModuleLoader {
         };
         let LoadedSet { set, codes, times } =
             resident.load_code(std::slice::from_ref(module), choice)?;
-        let stack = set.stack_bytes();
-        drop(set);
+        let frames = core.engine.frames();
+        let depth = stack_use(&frames, &codes).depth(set.stack_bytes())?;
         let code = &codes[0];
+        code.nests(depth);
+        drop(set);
+        supply::expect(resident, &codes)?;
         let module = &code.module;
         let config = self.place_config(resident, module, config)?;
         let meets_others = module.needs_family() || config.children > 0;
         let family = meets_others.then(|| FoundFamily::of(core)).transpose();
         let family = family.map_err(not_started)?;
         let common = CommonParameters {
-            depth: stack_use(&core.engine.frames(), &codes).depth(stack)?,
+            depth,
             family: family.as_ref().map_or(DevPtr::NULL, FoundFamily::address),
             ..self.common.clone()
         };

@@ -1,11 +1,13 @@
 //! Compiled modules: each is compiled once, for the number that it has in its image.
 
+use std::collections::BTreeSet;
+
 use everwarp_compiler::{
-    CompileOptions, Compiled, Export, FunctionType, Initial, InstanceLimits, InstantiateError,
-    LONG_FUNCTION, Limits, Link, PAGE, SharedMemory, TrapKind, compile,
+    CompileOptions, Compiled, Export, FirstFunctions, FunctionType, Initial, InstanceLimits,
+    InstantiateError, LONG_FUNCTION, Limits, Link, PAGE, SharedMemory, TrapKind, compile,
 };
 use everwarp_process::threads::{START, Threads};
-use everwarp_process::{ExitStatus, LoadError, Module, Trap, gpu};
+use everwarp_process::{ExitStatus, HostConfig, LoadError, Module, Tier, Trap, gpu};
 
 use crate::error::not_compiled;
 use crate::wasi;
@@ -20,13 +22,54 @@ pub(crate) struct CompileChoice {
     pub(crate) interleaved: bool,
     /// Allow one rounding for a product and a sum.
     pub(crate) contract: bool,
+    /// Leave functions out.
+    pub(crate) first: Option<FirstFunctions>,
 }
 
-/// Compiles a module, whose names in an image begin with `prefix`.
+/// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes some 20 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
+/// for a megabyte of it: the first functions take a second on 16 cores, and a module that is smaller than `least` about two.
+const LAZY: FirstFunctions = FirstFunctions {
+    least: 256 << 10,
+    most: 128 << 10,
+};
+/// What is left out with [`Tier::Least`].
+const LEAST: FirstFunctions = FirstFunctions { least: 0, most: 0 };
+
+impl CompileChoice {
+    /// What a host asks for.
+    pub(crate) fn of(config: &HostConfig) -> Self {
+        Self {
+            interleaved: config.interleaved,
+            contract: config.contract,
+            first: match config.tier {
+                Tier::Best => None,
+                Tier::Lazy => Some(LAZY),
+                Tier::Least => Some(LEAST),
+            },
+        }
+    }
+
+    /// The same for a module. Some modules get all functions: those with threads or imports of `everwarp:gpu`, whose threads and
+    /// processes wait for each other, those with interleaved memories, and those that come with machine code, which is that of all
+    /// functions.
+    pub(crate) fn for_module(self, module: &Module) -> Self {
+        let whole = self.interleaved
+            || module.threads().is_some()
+            || module.uses_gpu()
+            || !module.images().is_empty();
+        Self {
+            first: self.first.filter(|_| !whole),
+            ..self
+        }
+    }
+}
+
+/// Compiles a module, whose names in an image begin with `prefix`. If functions are to be left out, those in `only` are not.
 pub(crate) fn compile_module(
     module: &Module,
     prefix: &str,
     choice: CompileChoice,
+    only: BTreeSet<u32>,
 ) -> Result<CompiledModule, LoadError> {
     let threads = module.threads();
     // Threads of one process share one memory.
@@ -40,6 +83,8 @@ pub(crate) fn compile_module(
         contract: choice.contract,
         threads: !interleaved,
         divide: Some(LONG_FUNCTION),
+        first: choice.first,
+        only: choice.first.map(|_| only),
         ..CompileOptions::default()
     };
     let apart = || {
@@ -47,7 +92,7 @@ pub(crate) fn compile_module(
             interleaved: false,
             ..choice
         };
-        compile_module(module, prefix, choice)
+        compile_module(module, prefix, choice, BTreeSet::new())
     };
     let compiled = match compile(module.bytes(), &options) {
         // The module has atomic instructions, which interleaved memories do not support.
@@ -229,7 +274,7 @@ pub(crate) mod tests {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
-        compile_module(&module, "m_", CompileChoice::default())
+        compile_module(&module, "m_", CompileChoice::default(), BTreeSet::new())
     }
 
     fn refused(text: &str) -> String {

@@ -113,6 +113,10 @@ pub(crate) fn is_of_module(name: &str) -> bool {
 pub(crate) const DECLARATIONS: &str =
     "extern \"C\" __device__ void linked_enter(u32 module, u64 block, u32 entry, u64 args);\n";
 
+/// Is declared as well where the image of a module may lack functions: then processes ask for them. Other images do not have the
+/// code for it.
+pub(crate) const PARTIAL: &str = "#define EVERWARP_PARTIAL\n";
+
 #[cfg(test)]
 mod tests {
     use super::*;

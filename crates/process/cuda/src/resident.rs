@@ -28,6 +28,7 @@ use crate::making::Making;
 use crate::module::CompileChoice;
 use crate::program;
 use crate::share::{Room, Share, Wanted};
+use crate::wishes::Wishes;
 
 /// A process may run for as long as it likes: the engine's own watchdog must not take it for stuck.
 const WATCHDOG: Duration = Duration::from_secs(1 << 32);
@@ -67,6 +68,8 @@ pub struct ResidentProcesses {
     /// Locked while an image is exchanged.
     code: Mutex<CodeSet>,
     pub(crate) making: Making,
+    /// What processes ask for whose modules have functions left out.
+    pub(crate) wishes: Arc<Wishes>,
     pub(crate) idle: Mutex<IdlePlaces>,
     pub(crate) room: Room,
     /// Nanoseconds from the device's clock to the time of day.
@@ -148,6 +151,7 @@ impl ResidentProcesses {
             server,
             code: Mutex::new(code),
             making: Making::default(),
+            wishes: Arc::default(),
             idle: Mutex::default(),
             room: Room::new(most, slots),
             clock_offset,
@@ -199,6 +203,13 @@ impl ResidentProcesses {
         self.engine.resume()
     }
 
+    /// Ends what the engine does for its last host besides running processes, if it is not shared.
+    pub(crate) fn end_alone(&self) {
+        if !self.shared {
+            self.wishes.stop();
+        }
+    }
+
     /// Notes that the engine has failed.
     pub(crate) fn fail(&self, reason: String) {
         // The first reason is the one that explains the others.
@@ -207,6 +218,12 @@ impl ResidentProcesses {
 
     pub(crate) fn code(&self) -> MutexGuard<'_, CodeSet> {
         lock(&self.code)
+    }
+}
+
+impl Drop for ResidentProcesses {
+    fn drop(&mut self) {
+        self.wishes.stop();
     }
 }
 

@@ -42,7 +42,7 @@ impl ResidentProcesses {
             let compiled = missing.into_iter();
             let compiled = compiled.map(|(key, module)| CompiledCode::of(module, key));
             let compiled: Vec<_> = compiled.collect::<Result<_, _>>()?;
-            let parts: Vec<_> = compiled.iter().map(|code| code.part.clone()).collect();
+            let parts: Vec<_> = compiled.iter().flat_map(CompiledCode::parts).collect();
             self.engine.assemble_ahead(&parts);
             break (Some(claim), compiled);
         };

@@ -34,6 +34,7 @@ use crate::quota::MemoryQuota;
 use crate::resident::{Residency, ResidentProcesses, ShareLease};
 use crate::share::Wanted;
 use crate::shared_code::LoadedSet;
+use crate::supply;
 
 /// An engine for one host whose modules are translated, and not yet assembled.
 pub struct Preparation {
@@ -132,7 +133,7 @@ impl CudaProcesses {
         let wanted = PlaceConfig::of(&config.load, config.stack_bytes, 0);
         let mut engine_pools = None;
         let code = spanned("host: translate modules", || {
-            CodeSet::new(modules, choice(config), STACK_BYTES, |codes| {
+            CodeSet::new(modules, CompileChoice::of(config), STACK_BYTES, |codes| {
                 // Equal modules have places of their own.
                 let all = modules.iter().map(|module| {
                     let found = codes.iter().find(|code| code.is_of(module));
@@ -163,10 +164,12 @@ impl CudaProcesses {
         let residency = Residency::enter(resident)?;
         let mut quota = MemoryQuota::new(streams.budgets());
         let load = quota.limit(&config.load, modules.len());
-        let choice = choice(config);
+        let choice = CompileChoice::of(config);
         let LoadedSet { mut set, codes, .. } = resident.load_code(modules, choice)?;
         let depth = stack_depth(&mut set, resident, &codes, config)?;
+        codes.iter().for_each(|code| code.nests(depth));
         drop(set);
+        supply::expect(resident, &codes)?;
         let share = spanned("host: share of the engine", || {
             let wanted = wanted(&codes, &load, config, depth)?;
             let share = ShareLease::take(resident, wanted, alone.is_some());
@@ -230,7 +233,9 @@ impl CudaProcesses {
         let children = hosted.iter().map(|h| h.places.of_children());
         let children = children.chain([spare.clone()]).collect();
         let queues = Queues::new(queues);
-        let core = HostCore::new(engine.clone(), hosted, service, family, children, queues);
+        resident.wishes.add_service(&service);
+        let serves = (service, Arc::clone(&resident.wishes));
+        let core = HostCore::new(engine.clone(), hosted, serves, family, children, queues);
         let core = Arc::new(core);
         listener.connect(&core);
         Ok(Self {
@@ -277,14 +282,6 @@ fn check_options(config: &HostConfig) -> Result<(), StartError> {
             option: "workers",
             engine: EngineKind::Cuda,
         }),
-    }
-}
-
-/// How a host's modules are compiled.
-fn choice(config: &HostConfig) -> CompileChoice {
-    CompileChoice {
-        interleaved: config.interleaved,
-        contract: config.contract,
     }
 }
 

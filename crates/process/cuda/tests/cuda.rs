@@ -1,8 +1,9 @@
 //! Processes on a GPU. Without one, every case is reported as ignored.
 //!
 //! One host serves all cases: every module is linked into its image, and the table's places are used again and again. It
-//! is started three times: with memories of their own for all processes, with interleaved memories, and on an engine that
-//! hosts share. A last host starts with two modules, and its cases load others.
+//! is started four times: with memories of their own for all processes, with interleaved memories, on an engine that
+//! hosts share, and with images that lack functions at first. Another host starts with two modules, and its cases load others. The
+//! last ones have a module of their own, whose processes ask for functions that take long or cannot be had.
 
 mod cases;
 
@@ -10,18 +11,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use everwarp_process::{HostConfig, Module};
+use everwarp_process::{HostConfig, Module, Tier};
 use everwarp_process_cuda::{CudaProcesses, ResidentConfig, ResidentProcesses, Streams};
 use everwarp_runtime::{Device, Select, cuda_device_count};
 use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Trial};
 
 /// How the hosts differ that run the cases, and which cases each one runs.
-const KINDS: [(&str, &[(&str, cases::Case)]); 4] = [
+const KINDS: [(&str, &[(&str, cases::Case)]); 7] = [
     ("apart", cases::ALL),
     ("interleaved", cases::ALL),
     ("shared", cases::ALL),
     ("bare", cases::BARE),
+    ("lazy", cases::ALL),
+    ("missing", cases::MISSING),
+    ("missing-shared", cases::MISSING),
 ];
 /// The variable that names the one kind of host to run the cases on.
 const KIND: &str = "EVERWARP_CUDA_HOST";
@@ -36,6 +40,9 @@ fn module(name: &str, text: &str) -> Module {
 
 /// The modules that a host of this kind starts with.
 fn modules(kind: &str) -> Vec<Module> {
+    if kind.starts_with("missing") {
+        return vec![cases::missing::module()];
+    }
     let texts = cases::MODULES.iter();
     if kind == "bare" {
         let bare = texts.filter(|(name, _)| cases::BARE_MODULES.contains(name));
@@ -122,10 +129,14 @@ fn start(device: &Device, modules: &[Module], kind: &str) -> Arc<CudaProcesses> 
     config.load.memory = Some((4 << 16) + 1024);
     config.load.memory_budget = Some((28 << 30) / modules.len() as u64);
     config.interleaved = kind == "interleaved";
+    config.tier = match kind {
+        "lazy" | "missing" | "missing-shared" => Tier::Least,
+        _ => Tier::Best,
+    };
     config.spare_places = 2048;
     let begin = Instant::now();
     let host = match kind {
-        "shared" => ResidentProcesses::start(device, ResidentConfig::default())
+        "shared" | "missing-shared" => ResidentProcesses::start(device, ResidentConfig::default())
             .and_then(|resident| resident.open(modules, &config, None)),
         _ => CudaProcesses::start(device, modules, &config, Streams::inherit()),
     };

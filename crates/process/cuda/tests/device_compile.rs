@@ -1,10 +1,26 @@
 //! The device sources of processes compile with a module linked to them, for every architecture. Needs NVRTC, no
 //! GPU.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use everwarp_assembler::Assembler;
+use everwarp_cache::Cache;
 use everwarp_process::Module;
-use everwarp_process_cuda::image;
-use everwarp_runtime::cuda::image::source;
+use everwarp_process_cuda::{image, image_lacking_functions};
+use everwarp_runtime::Image;
+use everwarp_runtime::cuda::build::build;
+use everwarp_runtime::cuda::cache::Cache as Images;
+use everwarp_runtime::cuda::image::{Source, source};
+use everwarp_runtime::cuda::nvrtc::Nvrtc;
 use everwarp_runtime::cuda::testing::nvrtc;
+
+fn module(text: &str) -> Module {
+    let bytes = wast::parser::ParseBuffer::new(text).expect("it is text");
+    let mut wat: wast::Wat<'_> = wast::parser::parse(&bytes).expect("it is a module");
+    let bytes = wat.encode().expect("it can be encoded");
+    Module::new("m", bytes).expect("it is valid")
+}
 
 #[test]
 fn processes_compile_for_each_architecture() {
@@ -17,17 +33,75 @@ fn processes_compile_for_each_architecture() {
     let family = include_str!("modules/family.wat");
     let forge = include_str!("modules/forge.wat");
     let threads = include_str!("modules/threads.wat");
-    let modules = [text, family, forge, threads].map(|text| {
-        let bytes = wast::parser::ParseBuffer::new(text).expect("it is text");
-        let mut wat: wast::Wat<'_> = wast::parser::parse(&bytes).expect("it is a module");
-        let bytes = wat.encode().expect("it can be encoded");
-        Module::new("m", bytes).expect("it is valid")
-    });
+    let modules = [text, family, forge, threads].map(module);
     let image = image(&modules, false).expect("it is supported");
     let source = source(&image);
     assert!(source.relocatable);
+    assert!(!source.unit.contains("#define EVERWARP_PARTIAL"));
+    compiles_for_each_architecture(&nvrtc, &source);
+}
+
+/// An image that lacks functions has code to ask for them.
+#[test]
+fn processes_that_ask_for_functions_compile_for_each_architecture() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let source = source(&lacking(&[], &Cache::at(Path::new("/nonexistent/cache"))));
+    assert!(source.unit.contains("#define EVERWARP_PARTIAL"));
+    compiles_for_each_architecture(&nvrtc, &source);
+}
+
+/// A module whose entry calls two functions, which can be left out and have a number in their code.
+fn lacking(rounds: &[BTreeSet<u32>], cache: &Cache) -> Image {
+    let function = |number: u32| {
+        format!(
+            "(func (param i32) (result i32) (loop (br_if 0 (local.get 0))) (i32.mul (local.get 0) (i32.const {number})))"
+        )
+    };
+    let text = format!(
+        r#"(module (memory 1) (func (export "_start")
+             (i32.store (i32.const 8) (call 1 (i32.const 3))) (i32.store (i32.const 8) (call 2 (i32.const 3))))
+           {} {})"#,
+        function(FIRST),
+        function(SECOND)
+    );
+    image_lacking_functions(&module(&text), rounds, cache).expect("it is supported")
+}
+
+const FIRST: u32 = 0x0765_4321;
+const SECOND: u32 = 0x0123_4567;
+
+/// ptxas and nvlink take an image as it grows, and a function that has come is called in place of what stood in for it.
+#[test]
+fn functions_that_come_replace_what_stood_in_for_them() {
+    if nvrtc().is_none() || Assembler::find().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let code = Images::at(&folder.path().join("code"));
+    let image = |rounds: &[BTreeSet<u32>]| {
+        let asked = tempfile::tempdir().expect("a temporary folder");
+        let image = lacking(rounds, &Cache::at(&asked.path().join("cache")));
+        let built = build(&image, 90, &code);
+        built.unwrap_or_else(|e| panic!("{} rounds: {e}", rounds.len()))
+    };
+    let has = |code: &[u8], number: u32| code.windows(4).any(|bytes| bytes == number.to_le_bytes());
+    let images = [
+        image(&[]),
+        image(&[[2].into()]),
+        image(&[[2].into(), [1].into()]),
+    ];
+    let found = images
+        .each_ref()
+        .map(|image| [FIRST, SECOND].map(|number| has(&image.code, number)));
+    assert_eq!(found, [[false, false], [false, true], [true, true]]);
+    // The functions that an image has are part of its key.
+    assert_ne!(images[0].key, images[1].key);
+    assert_ne!(images[1].key, images[2].key);
+}
+
+fn compiles_for_each_architecture(nvrtc: &Nvrtc, source: &Source) {
     for arch in [80, 90, 100] {
-        let cubin = nvrtc.compile_source(&source, arch);
+        let cubin = nvrtc.compile_source(source, arch);
         let log = cubin.unwrap_or_else(|e| panic!("sm_{arch}: {e}")).log;
         // The engine's own kernel keeps what it holds in registers.
         let mut lines = log.lines();

@@ -1,14 +1,16 @@
-//! Model of how processes will get functions that their image lacks: the protocol of decision 212, which is not built yet.
-//! So far it is the twin of no device source.
+//! Model of how processes get functions that their image lacks: the twin of `crates/process/cuda/src/wishes.rs`, of its supplier
+//! in `crates/process/cuda/src/supply.rs`, and of the requests that wait in `crates/process/hostcalls/src/waits.rs`.
 //!
-//! A process that calls such a function is suspended and asks the host. One thread for each module, the supplier, takes all
-//! functions that are wanted, compiles them, exchanges the image, and only then answers those that wait. The rules:
+//! A process that calls such a function is suspended and asks the host. One thread of an engine, the supplier, takes all
+//! functions that are wanted, compiles them, exchanges the image, and lets the services ask again for all requests that wait. The
+//! rules:
 //!
-//! 1. One lock guards the set of present functions, the set of wanted ones, and the list of waiting processes. A process
-//!    begins to wait under the lock under which it has seen that the function is not present.
-//! 2. The supplier empties the set of wanted functions before it compiles, so that later wishes are for the next round.
-//! 3. A function is present when the image with it runs.
-//! 4. The supplier sleeps under the lock under which it has seen that nothing is wanted.
+//! 1. One lock guards what is present and what is wanted. A request that does not find its function present leaves it wanted
+//!    under the same lock.
+//! 2. A function is present when the image with it runs.
+//! 3. The supplier sleeps under the lock under which it has seen that nothing is wanted.
+//! 4. Services ask again after functions have become present. A request that begins to wait is asked for once more under the
+//!    lock of those that wait.
 
 use std::sync::Arc;
 
@@ -21,21 +23,21 @@ use super::{Tally, explore};
 /// The rules that a mutant breaks.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// A process looks at what is present under the lock.
-    looks: bool,
-    /// What is wanted is taken before it is compiled.
-    takes_first: bool,
     /// A function is present after the exchange.
     exchanges_first: bool,
     /// The supplier sleeps under the lock.
     sleeps_locked: bool,
+    /// A request that begins to wait is asked for once more.
+    asks_again: bool,
+    /// Services ask again after functions have become present, not before.
+    tells_last: bool,
 }
 
 const AS_WRITTEN: Rules = Rules {
-    looks: true,
-    takes_first: true,
     exchanges_first: true,
     sleeps_locked: true,
+    asks_again: true,
+    tells_last: true,
 };
 
 #[derive(Default)]
@@ -43,12 +45,28 @@ struct Books {
     /// Functions, as bits.
     present: u32,
     wanted: u32,
-    /// The processes that wait, as bits, for each function.
-    waiting: [u32; 2],
-    /// Processes that were answered, as bits.
-    answered: u32,
     /// Processes that have not ended.
     processes: usize,
+}
+
+impl Books {
+    /// Whether a function is present; otherwise it is wanted from now on.
+    fn ask(&mut self, function: u32) -> bool {
+        let present = self.present & 1 << function != 0;
+        if !present {
+            self.wanted |= 1 << function;
+        }
+        present
+    }
+}
+
+/// The requests that wait, in a service.
+#[derive(Default)]
+struct Waits {
+    /// The function that each process waits for.
+    waiting: [Option<u32>; 2],
+    /// Processes that were answered, as bits.
+    answered: u32,
 }
 
 struct Module {
@@ -56,6 +74,7 @@ struct Module {
     books: Mutex<Books>,
     /// Something is wanted, or no process is left.
     asked: Condvar,
+    waits: Mutex<Waits>,
     answered: Condvar,
     /// The functions of the image that runs, as bits.
     image: AtomicU32,
@@ -66,7 +85,7 @@ impl Module {
     /// A process calls a function.
     fn process(&self, number: u32, function: u32) {
         while self.image.load(Acquire) & 1 << function == 0 {
-            self.ask(number, function);
+            self.request(number, function);
             let has = self.image.load(Acquire) & 1 << function != 0;
             assert!(has, "answered too early");
         }
@@ -76,17 +95,28 @@ impl Module {
         self.asked.notify_one();
     }
 
-    /// The host has the request of a process that was suspended, and answers it some time.
-    fn ask(&self, number: u32, function: u32) {
+    /// `Wishes::ask`.
+    fn ask(&self, function: u32) -> bool {
         let mut books = self.books.lock().expect("no thread panics");
-        if self.rules.looks && books.present & 1 << function != 0 {
+        let present = books.ask(function);
+        if !present {
+            self.asked.notify_one();
+        }
+        present
+    }
+
+    /// The service serves a request, and answers it some time.
+    fn request(&self, number: u32, function: u32) {
+        if self.ask(function) {
             return;
         }
-        books.wanted |= 1 << function;
-        books.waiting[function as usize] |= 1 << number;
-        self.asked.notify_one();
-        while books.answered & 1 << number == 0 {
-            books = self.answered.wait(books).expect("no thread panics");
+        let mut waits = self.waits.lock().expect("no thread panics");
+        if self.rules.asks_again && self.ask(function) {
+            return;
+        }
+        waits.waiting[number as usize] = Some(function);
+        while waits.answered & 1 << number == 0 {
+            waits = self.answered.wait(waits).expect("no thread panics");
         }
     }
 
@@ -102,36 +132,44 @@ impl Module {
             while books.wanted == 0 && books.processes > 0 {
                 books = self.asked.wait(books).expect("no thread panics");
             }
-            if books.wanted == 0 {
+            let batch = std::mem::take(&mut books.wanted);
+            if batch == 0 {
                 return;
             }
-            let batch = books.wanted & !books.present;
-            if self.rules.takes_first {
-                books.wanted = 0;
+            drop(books);
+            if !self.rules.tells_last {
+                self.tell();
             }
             if !self.rules.exchanges_first {
-                self.deliver(&mut books, batch);
+                self.deliver(batch);
             }
-            drop(books);
             // It compiles, and the image is exchanged.
-            if batch != 0 {
-                self.image.fetch_or(batch, Release);
+            self.image.fetch_or(batch, Release);
+            if self.rules.exchanges_first {
+                self.deliver(batch);
             }
-            let mut books = self.books.lock().expect("no thread panics");
-            if !self.rules.takes_first {
-                books.wanted = 0;
-            }
-            self.deliver(&mut books, batch);
         }
     }
 
-    /// Answers those that wait for these functions.
-    fn deliver(&self, books: &mut Books, batch: u32) {
+    /// `Wishes::deliver`.
+    fn deliver(&self, batch: u32) {
+        let mut books = self.books.lock().expect("no thread panics");
         books.present |= batch;
-        for function in 0..2 {
-            if batch & 1 << function != 0 {
-                let waiting = std::mem::take(&mut books.waiting[function]);
-                books.answered |= waiting;
+        books.wanted &= !batch;
+        drop(books);
+        if self.rules.tells_last {
+            self.tell();
+        }
+    }
+
+    /// The service asks again for all requests that wait.
+    fn tell(&self) {
+        let mut waits = self.waits.lock().expect("no thread panics");
+        for number in 0..2 {
+            let waiting = waits.waiting[number];
+            if waiting.is_some_and(|function| self.ask(function)) {
+                waits.waiting[number] = None;
+                waits.answered |= 1 << number;
             }
         }
         self.answered.notify_all();
@@ -148,6 +186,7 @@ fn processes_call(functions: [u32; 2], rules: Rules) {
                 ..Books::default()
             }),
             asked: Condvar::new(),
+            waits: Mutex::new(Waits::default()),
             answered: Condvar::new(),
             image: AtomicU32::new(0),
             called: Tally::new(functions.len()),
@@ -171,52 +210,44 @@ fn processes_get_the_functions_that_they_call() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_that_does_not_look_waits_for_what_is_there() {
-    let looks = false;
-    processes_call(
-        [0, 0],
-        Rules {
-            looks,
-            ..AS_WRITTEN
-        },
-    );
+fn mutant_that_does_not_ask_again_waits_for_what_is_there() {
+    let asks_again = false;
+    let rules = Rules {
+        asks_again,
+        ..AS_WRITTEN
+    };
+    processes_call([0, 0], rules);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn mutant_that_forgets_what_is_wanted_while_it_compiles_loses_a_wish() {
-    let takes_first = false;
-    processes_call(
-        [0, 1],
-        Rules {
-            takes_first,
-            ..AS_WRITTEN
-        },
-    );
+fn mutant_that_tells_before_functions_are_present_leaves_requests_waiting() {
+    let tells_last = false;
+    let rules = Rules {
+        tells_last,
+        ..AS_WRITTEN
+    };
+    processes_call([0, 1], rules);
 }
 
 #[test]
 #[should_panic(expected = "answered too early")]
 fn mutant_that_answers_before_the_exchange_is_found() {
     let exchanges_first = false;
-    processes_call(
-        [0, 0],
-        Rules {
-            exchanges_first,
-            ..AS_WRITTEN
-        },
-    );
+    let rules = Rules {
+        exchanges_first,
+        ..AS_WRITTEN
+    };
+    processes_call([0, 0], rules);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn mutant_that_sleeps_outside_the_lock_misses_a_wish() {
     let sleeps_locked = false;
-    processes_call(
-        [0, 0],
-        Rules {
-            sleeps_locked,
-            ..AS_WRITTEN
-        },
-    );
+    let rules = Rules {
+        sleeps_locked,
+        ..AS_WRITTEN
+    };
+    processes_call([0, 0], rules);
 }

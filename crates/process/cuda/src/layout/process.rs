@@ -16,6 +16,8 @@ dev_consts! {
     pub(crate) const TRAP_KILLED = TrapKind::Killed as u32;
     /// In the header's trap word: `TrapKind::OutOfFuel`.
     pub(crate) const TRAP_OUT_OF_FUEL = TrapKind::OutOfFuel as u32;
+    /// In the header's trap word: `TrapKind::NotCompiled`.
+    pub(crate) const TRAP_NOT_COMPILED = TrapKind::NotCompiled as u32;
     /// In a process's flags: its standard output is collected.
     pub(crate) const PROCESS_COLLECTS = 1;
     /// In the flags of a start: no process was in the place before, so the record is not valid.
@@ -90,6 +92,8 @@ dev_consts! {
     pub(crate) const SPINNING_CALLS = 128;
     /// An instance's state: it was preempted.
     pub(crate) const STATE_PREEMPTED = CallState::Preempted as u32;
+    /// An instance's state: it has called a function that the image does not have.
+    pub(crate) const STATE_MISSING = CallState::Missing as u32;
     /// How often a process looks at its kill word before it gives up its lane to others, if there are any: after some
     /// tens of thousands of rounds of loops, which take milliseconds. Saving and resuming it takes microseconds.
     pub(crate) const SLICE_LOOKS = 32;

@@ -6,6 +6,7 @@ mod ends;
 mod late;
 mod load;
 mod many;
+pub(crate) mod missing;
 mod pointers;
 mod streams;
 mod threads;
@@ -129,6 +130,14 @@ pub(crate) const BARE_MODULES: &[&str] = &["hello", "sum"];
 pub(crate) const BARE: &[(&str, Case)] = cases![
     a_late_module_has_threads_where_no_module_had_any in late,
     a_late_family_works_where_no_module_had_channels in late,
+];
+
+/// The cases for a host whose only module is [`missing::module`], and whose image lacks its functions.
+pub(crate) const MISSING: &[(&str, Case)] = cases![
+    a_thousand_processes_call_missing_functions_at_once in missing,
+    a_kill_ends_a_process_that_waits_for_a_function in missing,
+    a_killed_assembler_is_started_again in missing,
+    a_function_that_cannot_be_assembled_ends_the_processes_that_ask_for_it in missing,
 ];
 
 /// No wait of a case takes longer.
