@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use everwarp::process::threads::{THREADS, THREADS_MOST};
-use everwarp::process::{AddressRule, ListenAddress, RuleError};
+use everwarp::process::{AddressRule, ListenAddress, RuleError, Tier};
 
 use crate::error::CliError;
 
@@ -56,6 +56,27 @@ pub(crate) struct Route {
     pub(crate) module: PathBuf,
 }
 
+/// Which functions of a module are compiled before processes start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TierOption {
+    // Doc comments would be printed, and make the help of all options longer.
+    Best,
+    Lazy,
+    // For tests.
+    #[value(hide = true)]
+    Least,
+}
+
+impl From<TierOption> for Tier {
+    fn from(option: TierOption) -> Self {
+        match option {
+            TierOption::Best => Self::Best,
+            TierOption::Lazy => Self::Lazy,
+            TierOption::Least => Self::Least,
+        }
+    }
+}
+
 /// The options that only modules take.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a module")]
@@ -90,6 +111,10 @@ pub(crate) struct Options {
     /// differ from those of other engines.
     #[arg(long)]
     pub(super) contract: bool,
+    /// On a GPU, which functions of the module are compiled before processes start. With `lazy` a large module starts sooner, and a
+    /// process that calls a function which is not there yet waits until it has been compiled; the next start has these functions.
+    #[arg(long, value_enum, default_value_t = TierOption::Best)]
+    pub(super) tier: TierOption,
     /// Take the machine code out of MODULE.ewimg, a file that `everwarp compile` has made, instead of compiling the module
     /// in it. A GPU runs machine code unchecked, so trust the file's author as you trust a program. Code of another version of
     /// everwarp or for another GPU is not used; no service takes any, so this command starts an engine of its own.

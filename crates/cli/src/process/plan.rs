@@ -145,6 +145,7 @@ impl<'a> Plan<'a> {
             .metered(options.fuel.is_some())
             .interleaved(options.interleave)
             .contract(options.contract)
+            .tier(options.tier.into())
             .places(self.instances.min(PLACES_MOST))
             .input_bytes(self.input_bytes());
         for module in self.routes.iter().flat_map(|routes| routes.modules()) {

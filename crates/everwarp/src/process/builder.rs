@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use everwarp_process::{
-    HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, StartError,
+    HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, StartError, Tier,
 };
 use everwarp_runtime::{Device, EngineKind};
 
@@ -137,6 +137,13 @@ impl<'d> HostBuilder<'d> {
     /// results may differ from those of other engines.
     pub fn contract(mut self, contract: bool) -> Self {
         self.config.contract = contract;
+        self
+    }
+
+    /// Sets which functions of a module a GPU's image has before processes start: all of them by default. With [`Tier::Lazy`] the
+    /// first process of a large module starts sooner, and processes wait for functions that are compiled when they are called.
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.config.tier = tier;
         self
     }
 

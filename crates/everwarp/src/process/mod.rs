@@ -122,7 +122,7 @@ pub use everwarp_process::{
     EventSources, Events, Exit, ExitStatus, HostError, Input, InputLines, ListenAddress,
     ListenError, Listener, Listing, LoadConfig, LoadError, LoadedModule, Module, Network, Output,
     OutputError, OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver,
-    Recording, RuleError, Sender, SpawnError, Stage, StartError, StartWriter, Trap, TrapKind,
+    Recording, RuleError, Sender, SpawnError, Stage, StartError, StartWriter, Tier, Trap, TrapKind,
     threads,
 };
 #[doc(hidden)]
