@@ -1,6 +1,6 @@
 //! The timers of tasks, without a thread: what was asked, and what it ends with.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use everwarp_io::{TimerError, Timers};
@@ -8,9 +8,6 @@ use everwarp_io::{TimerError, Timers};
 use crate::errno::FileErrno;
 use crate::handles::{Handles, Open};
 use crate::request::{After, Ended, OfTime};
-
-/// The bit of a sleep's number; handles do not have it.
-const SLEEP: u32 = 1 << 31;
 
 /// A timer that has a handle.
 #[derive(Debug, Default)]
@@ -28,9 +25,10 @@ pub(crate) struct Clock {
     /// How many there may be; 0: tasks have none.
     room: usize,
     timers: Timers,
-    sleeping: HashMap<u32, After>,
     open: HashMap<u32, Timer>,
-    last_sleep: u32,
+    /// Sleeps by their ends, and by their numbers. No task can name one, so they need no other order.
+    sleeping: BTreeMap<(Instant, u64), After>,
+    sleeps: u64,
 }
 
 fn count(expired: u64) -> u32 {
@@ -51,14 +49,18 @@ impl Clock {
         Self {
             room,
             timers: Timers::new(room),
-            sleeping: HashMap::new(),
             open: HashMap::new(),
-            last_sleep: 0,
+            sleeping: BTreeMap::new(),
+            sleeps: 0,
         }
     }
     /// When the next timer expires.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.timers.next()
+        let sleep = self.sleeping.first_key_value().map(|(key, _)| key.0);
+        match (self.timers.next(), sleep) {
+            (Some(timer), Some(sleep)) => Some(timer.min(sleep)),
+            (timer, sleep) => timer.or(sleep),
+        }
     }
 
     /// Takes a request in. It may have ended, and so may others.
@@ -90,16 +92,14 @@ impl Clock {
         ended.push((after, result));
     }
     fn sleep(&mut self, now: Instant, nanos: u64, after: After) -> Result<(), FileErrno> {
-        loop {
-            self.last_sleep = self.last_sleep.wrapping_add(1) | SLEEP;
-            if !self.sleeping.contains_key(&self.last_sleep) {
-                break;
-            }
+        let end = now.checked_add(Duration::from_nanos(nanos));
+        let end = end.ok_or(FileErrno::INVAL)?;
+        if self.timers.len() + self.sleeping.len() >= self.room {
+            return Err(FileErrno::NOBUFS);
         }
-        let id = self.last_sleep;
-        self.timers
-            .set(id, now, Duration::from_nanos(nanos), None)?;
-        self.sleeping.insert(id, after);
+        self.sleeps += 1;
+        let key = (end, self.sleeps);
+        self.sleeping.insert(key, after);
         Ok(())
     }
     fn set(
@@ -112,9 +112,17 @@ impl Clock {
         let handle = handles.insert(Open::Timer).ok_or(FileErrno::MFILE)?;
         let period = (period > 0).then(|| Duration::from_nanos(period));
         let after = Duration::from_nanos(after);
-        if let Err(error) = self.timers.set(handle, now, after, period) {
+        // A wrong time is named before a lack of room, as of a sleep.
+        let set = match self.timers.set(handle, now, after, period) {
+            Ok(()) if self.timers.len() + self.sleeping.len() > self.room => {
+                self.timers.cancel(handle);
+                Err(FileErrno::NOBUFS)
+            }
+            set => set.map_err(FileErrno::from),
+        };
+        if let Err(error) = set {
             handles.remove(handle);
-            return Err(error.into());
+            return Err(error);
         }
         self.open.insert(handle, Timer::default());
         Ok(handle)
@@ -143,19 +151,32 @@ impl Clock {
         Ok(())
     }
 
-    /// Ends the requests whose time has come, the earliest first.
-    pub(crate) fn expire(&mut self, now: Instant, ended: &mut Ended) {
-        while let Some((id, times)) = self.timers.expired(now) {
-            if let Some(after) = self.sleeping.remove(&id) {
-                ended.push((after, Ok(0)));
-            }
-            let is_set = self.timers.is_set(id);
-            if let Some(timer) = self.open.get_mut(&id) {
-                timer.over = !is_set;
-                timer.expired = timer.expired.saturating_add(times);
-                if let Some(waiter) = timer.waiter.take() {
-                    ended.push((waiter, Ok(count(std::mem::take(&mut timer.expired)))));
+    /// Ends requests whose time has come, the earliest first, up to `most` of them. Returns whether these are all.
+    pub(crate) fn expire(&mut self, now: Instant, most: usize, ended: &mut Ended) -> bool {
+        for _ in 0..most {
+            let sleep = self.sleeping.first_entry();
+            let sleep = sleep.filter(|sleep| sleep.key().0 <= now);
+            let timer = self.timers.next().filter(|&next| next <= now);
+            match (sleep, timer) {
+                (None, None) => return true,
+                (Some(sleep), timer) if timer.is_none_or(|timer| sleep.key().0 <= timer) => {
+                    ended.push((sleep.remove(), Ok(0)));
                 }
+                _ => self.expire_timer(now, ended),
+            }
+        }
+        false
+    }
+    fn expire_timer(&mut self, now: Instant, ended: &mut Ended) {
+        let Some((id, times)) = self.timers.expired(now) else {
+            return;
+        };
+        let is_set = self.timers.is_set(id);
+        if let Some(timer) = self.open.get_mut(&id) {
+            timer.over = !is_set;
+            timer.expired = timer.expired.saturating_add(times);
+            if let Some(waiter) = timer.waiter.take() {
+                ended.push((waiter, Ok(count(std::mem::take(&mut timer.expired)))));
             }
         }
     }
@@ -166,7 +187,7 @@ impl Clock {
             .open
             .values_mut()
             .filter_map(|timer| timer.waiter.take());
-        let waiters = waiters.chain(self.sleeping.drain().map(|(_, after)| after));
+        let waiters = waiters.chain(std::mem::take(&mut self.sleeping).into_values());
         ended.extend(waiters.map(|waiter| (waiter, Err(FileErrno::CANCELED))));
         for (handle, _) in self.open.drain() {
             handles.remove(handle);
@@ -212,7 +233,7 @@ mod tests {
         fn expire(&mut self, ms: u64) -> Vec<(u32, Result<u32, FileErrno>)> {
             let mut ended = Vec::new();
             let now = self.at(ms);
-            self.clock.expire(now, &mut ended);
+            while !self.clock.expire(now, 2, &mut ended) {}
             notes(ended)
         }
         fn set(&mut self, ms: u64, after: u64, period: u64) -> u32 {
@@ -246,6 +267,22 @@ mod tests {
         assert_eq!(rig.expire(6), [(2, Ok(0)), (1, Ok(0))]);
         assert_eq!(rig.clock.next(), Some(rig.at(9)));
         assert_eq!(rig.expire(9), [(3, Ok(0))]);
+    }
+
+    #[test]
+    fn sleeps_and_timers_end_in_one_order() {
+        let mut rig = Rig::new(10);
+        for (note, ms) in [(1, 2), (2, 4), (3, 6)] {
+            let timer = rig.set(0, ms, 0);
+            assert_eq!(rig.ask(0, OfTime::Tick(timer), note), []);
+            let sleep = OfTime::Sleep {
+                nanos: (ms + 1) * MS,
+            };
+            assert_eq!(rig.ask(0, sleep, note + 10), []);
+        }
+        let ended: Vec<_> = rig.expire(9).into_iter().map(|(note, _)| note).collect();
+        assert_eq!(ended, [1, 11, 2, 12, 3, 13]);
+        assert_eq!(rig.clock.next(), None);
     }
 
     #[test]

@@ -19,12 +19,17 @@ use crate::error::FilesError;
 use crate::faults::Faults;
 use crate::grants::{Grant, How};
 use crate::handles::Open;
+use crate::handover::Handover;
 use crate::open_file::OpenFile;
+use crate::port::{DONE, Port, REQUEST};
 use crate::record::Record;
-use crate::server::{DONE, Port, REQUEST, Server};
+use crate::server::Server;
 use crate::socket::OpenSocket;
 use crate::system::System;
 use crate::waits::Waits;
+
+/// The least slots of completions. They cost 128 KiB, and a thread that finds one needs not wait.
+const DONE_SLOTS: u32 = 4096;
 
 /// Whether requests are served.
 #[derive(Debug, Default)]
@@ -110,7 +115,7 @@ impl Files {
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let buffer = |words: usize| engine.buffer(words).map(Arc::new);
-        let slots = config.requests.max(16) as usize;
+        let slots = config.requests.max(DONE_SLOTS) as usize;
         let cache = Cache::new(engine, config.cache, config.handles)?;
         let waits = Waits::new(config.timers as usize);
         let waits = waits.map_err(|source| FilesError::Waiting { source })?;
@@ -284,6 +289,8 @@ impl Files {
             requests: self.requests.clone(),
             done: self.done.clone(),
         };
+        let handover = self.server.handover.lock();
+        *handover.unwrap_or_else(PoisonError::into_inner) = Some(Handover::new(port.clone()));
         // The thread that takes requests comes last: without it the others have nothing to end.
         let mut threads = Vec::new();
         let last = self.server.workers + 3;
@@ -298,7 +305,7 @@ impl Files {
             };
             let spawned = std::thread::Builder::new().name(name).spawn(move || {
                 if number == 0 {
-                    server.give(&port);
+                    server.give();
                 } else if number == 1 {
                     server.keep_pages(&port);
                 } else if number == 2 {
@@ -361,6 +368,8 @@ impl Files {
         }
         // A panic of a thread was printed.
         threads.into_iter().for_each(|t| drop(t.join()));
+        let handover = self.server.handover.lock();
+        *handover.unwrap_or_else(PoisonError::into_inner) = None;
         // A thread may have accepted a connection in the last moment.
         self.server.handles.remove_sockets();
     }

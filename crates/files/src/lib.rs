@@ -24,9 +24,15 @@ mod task;
 mod time_task;
 
 #[cfg(target_os = "linux")]
+mod bell;
+#[cfg(target_os = "linux")]
 mod cache;
 #[cfg(target_os = "linux")]
 mod clock;
+#[cfg(target_os = "linux")]
+mod delivery;
+#[cfg(target_os = "linux")]
+mod driver;
 #[cfg(target_os = "linux")]
 mod execute;
 #[cfg(target_os = "linux")]
@@ -35,9 +41,13 @@ mod files;
 #[path = "no_files.rs"]
 mod files;
 #[cfg(target_os = "linux")]
+mod giving;
+#[cfg(target_os = "linux")]
 mod grants;
 #[cfg(target_os = "linux")]
 mod handles;
+#[cfg(target_os = "linux")]
+mod handover;
 #[cfg(target_os = "linux")]
 mod lines;
 #[cfg(target_os = "linux")]
@@ -50,6 +60,8 @@ mod networking;
 mod open_file;
 #[cfg(target_os = "linux")]
 mod paging;
+#[cfg(target_os = "linux")]
+mod port;
 #[cfg(target_os = "linux")]
 mod record;
 #[cfg(target_os = "linux")]

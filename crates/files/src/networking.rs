@@ -5,15 +5,15 @@ use std::sync::{Arc, PoisonError};
 
 use everwarp_io::{Endpoint, Family, Interest, Network, SocketOption, Transport};
 
+use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::handles::Open;
 use crate::request::{After, OfNetwork, OfSocket};
 use crate::server::{Job, Server};
 use crate::socket::{Driven, Givers, OpenSocket, Stop, Waiter};
 
-/// Requests whose completions are handed on together, at most.
+/// Requests whose completions are noted together, at most.
 const TOGETHER: usize = 64;
-
 /// What became of a request to open a socket.
 enum Opened {
     Now(OpenSocket),
@@ -27,14 +27,14 @@ impl Server {
         network.unwrap_or_else(PoisonError::into_inner).clone()
     }
     /// Opens a socket for a task.
-    pub(crate) fn ask_network(&self, asked: &OfNetwork, after: After) {
+    pub(crate) fn ask_network(&self, asked: &OfNetwork, after: After, driver: &mut Driver) {
         if !self.begin_wait(after) {
             return;
         }
         let result = match self.open_socket(asked) {
             Ok(Opened::Later(socket)) => {
                 let waiter = Waiter::new(OfSocket::Connect, after);
-                return self.put_in_line(&Arc::new(socket), waiter);
+                return self.put_in_line(&Arc::new(socket), waiter, driver);
             }
             Ok(Opened::Now(socket)) => {
                 let handle = self.handles.insert(Open::Socket(Arc::new(socket)));
@@ -80,14 +80,20 @@ impl Server {
     }
 
     /// Takes a request of an open socket in.
-    pub(crate) fn ask_socket(&self, socket: &Arc<OpenSocket>, op: OfSocket, after: After) {
+    pub(crate) fn ask_socket(
+        &self,
+        socket: &Arc<OpenSocket>,
+        op: OfSocket,
+        after: After,
+        driver: &mut Driver,
+    ) {
         if self.begin_wait(after) {
-            self.put_in_line(socket, Waiter::new(op, after));
+            self.put_in_line(socket, Waiter::new(op, after), driver);
         }
     }
-    fn put_in_line(&self, socket: &Arc<OpenSocket>, waiter: Waiter) {
+    fn put_in_line(&self, socket: &Arc<OpenSocket>, waiter: Waiter, driver: &mut Driver) {
         match socket.push(waiter) {
-            Ok(true) => self.set(|work| work.jobs.push_back(Job::Socket(socket.clone()))),
+            Ok(true) => self.have_driven(socket, driver),
             Ok(false) => {}
             Err(waiter) => self.finish_waits(vec![(waiter.after, Err(FileErrno::BADF))]),
         }
@@ -104,14 +110,20 @@ impl Server {
         self.finish_waits(ended);
     }
     /// Has a socket driven that is ready.
-    pub(crate) fn drive_ready(&self, socket: Arc<OpenSocket>) {
+    pub(crate) fn drive_ready(&self, socket: &Arc<OpenSocket>, driver: &mut Driver) {
         if socket.is_ready() {
-            self.set(|work| work.jobs.push_back(Job::Socket(socket)));
+            self.have_driven(socket, driver);
+        }
+    }
+    fn have_driven(&self, socket: &Arc<OpenSocket>, driver: &mut Driver) {
+        match driver.drives_itself() {
+            true => self.drive(socket, driver),
+            false => self.push_jobs([Job::Socket(socket.clone())]),
         }
     }
 
-    /// Does what a socket's lines have, as far as it goes without waiting.
-    pub(crate) fn drive(&self, socket: &Arc<OpenSocket>, stage: &mut Vec<u8>) {
+    /// Does what a socket's lines have, as far as it goes without waiting. A worker goes on if that is much.
+    pub(crate) fn drive(&self, socket: &Arc<OpenSocket>, driver: &mut Driver) {
         let givers = Givers {
             accepted: &|take| {
                 self.handles.insert_with(|| {
@@ -127,12 +139,18 @@ impl Server {
         };
         loop {
             let mut ended = Vec::new();
-            socket.drive(stage, &givers, |end| {
+            let stage = &mut driver.stage;
+            let goes_on = socket.drive(stage, &givers, |end| {
                 ended.push(end);
                 if ended.len() == TOGETHER {
                     self.finish_waits(std::mem::take(&mut ended));
                 }
             });
+            // They are noted before another thread may drive it, so that they stay in order.
+            self.finish_waits(std::mem::take(&mut ended));
+            if goes_on {
+                return self.push_jobs([Job::Socket(socket.clone())]);
+            }
             let driven = socket.driven(|interest| self.watch(socket, interest), &mut ended);
             self.finish_waits(ended);
             if driven == Driven::Done {

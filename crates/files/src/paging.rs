@@ -19,8 +19,9 @@ use crate::cache::{Asked, Brain, Cache, ORDER, ORDERS, PageWaiter, Ticket};
 use crate::errno::FileErrno;
 use crate::grants::How;
 use crate::open_file::OpenFile;
+use crate::port::Port;
 use crate::request::{After, Op, Request, after};
-use crate::server::{Job, Port, Server};
+use crate::server::{Job, Server};
 use crate::table_words::words_of;
 
 /// The most reads, or pages to be written, of one job.
@@ -34,8 +35,6 @@ impl Server {
     /// Takes requests for pages in.
     pub(crate) fn accept_pages(&self, records: &[&DevFileRequest]) {
         let mut refused = Vec::new();
-        let tasks = records.iter().filter(|r| r.op == FILE_PAGE).count();
-        self.set(|work| work.in_flight += tasks as u64);
         let Some(cache) = &self.cache else {
             let waiters = records.iter().filter(|r| r.op == FILE_PAGE);
             refused.extend(waiters.map(|r| (after(r), FileErrno::NOTSUP)));
@@ -89,7 +88,7 @@ impl Server {
         };
         self.failed
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.set(|work| work.done.push(done));
+        self.work().giving.add([done]);
     }
     /// Passes on what the pager has decided.
     fn settle(&self, cache: &Cache, brain: &mut Brain) {
@@ -145,10 +144,8 @@ impl Server {
             let relaxed = std::sync::atomic::Ordering::Relaxed;
             self.failed.fetch_add(failed, relaxed);
             self.served.fetch_add(done.len() as u64 - failed, relaxed);
-            self.set(|work| {
-                work.jobs.extend(jobs);
-                work.done.extend(done);
-            });
+            self.work().giving.add(done);
+            self.push_jobs(jobs);
         }
         if brain.pager.has_orders() || brain.pager.is_short() {
             cache.bell.notify_all();
@@ -193,6 +190,7 @@ impl Server {
             brain.pager.refresh(known, Ticket::Host(sender));
             self.settle(cache, &mut brain);
             drop(brain);
+            self.deliver();
             // Without an answer the engine has ended.
             let _ = receiver.recv();
         }
@@ -291,7 +289,7 @@ impl Server {
             after,
             before,
         };
-        self.set(|work| work.jobs.push_back(job));
+        self.push_jobs([job]);
     }
     /// A flush or the like has ended.
     fn ended(
@@ -491,6 +489,7 @@ impl Server {
             if self.is_lost() {
                 return Err(Error::Stopped);
             }
+            let mut carried = false;
             if brain.pager.has_orders() {
                 let orders = brain.pager.orders(ORDERS);
                 if !orders.is_empty() {
@@ -498,9 +497,17 @@ impl Server {
                     brain.pager.answered(&answers);
                 }
                 self.settle(cache, &mut brain);
-                if !orders.is_empty() {
-                    continue;
-                }
+                carried = !orders.is_empty();
+            }
+            if self.work().giving.waits() {
+                // The last completion may ring for this thread, and that takes the lock.
+                drop(brain);
+                self.deliver();
+                brain = cache.brain();
+                continue;
+            }
+            if carried {
+                continue;
             }
             let over = {
                 let work = self.work();
@@ -521,7 +528,8 @@ impl Server {
                 ends.try_iter().for_each(drop);
                 if ends.try_recv() == Err(Disconnected) {
                     drop(brain);
-                    self.set(|work| work.written_back = true);
+                    self.work().written_back = true;
+                    self.ring_all();
                     return Ok(());
                 }
             }

@@ -1,42 +1,45 @@
-//! The host's side: one thread takes requests, some threads do them, and one hands completions back.
+//! The host's side: one thread takes requests, one waits for times and peers, and some do what may take long.
+//!
+//! Each thread hands over what it has done at the end of its round, unless another is at it: see [`giving`](crate::giving). What
+//! does not wait is done by the thread that finds it: a request of a socket by the one that takes it, and what a peer has sent by the
+//! one that learns of it. So an echo wakes two threads of the host and not six.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_contract::files::{
-    FILE_DOOR_CLOSE, FILE_DOOR_DELIVER, FILE_DOOR_STEP, FILE_DOOR_WAIT, FILE_ENDED, FILE_PAGE,
-    FILE_PREFETCH, FILE_TAKE_STEP,
+    FILE_DOOR_CLOSE, FILE_DOOR_WAIT, FILE_ENDED, FILE_PAGE, FILE_PREFETCH, FILE_TAKE_STEP,
 };
-use everwarp_contract::{DevFileDone, DevFileRequest, DevType, Layout, Priority};
+use everwarp_contract::{DevFileDone, DevFileRequest, DevType};
 use everwarp_io::Network;
 use everwarp_pages::{CachedFile, Run, WriteBack};
-use everwarp_runtime::{
-    Buffer, DevTask, Engine, Error, Instance, LinkedEngine, Pending, TaskBuilder,
-};
+use everwarp_runtime::{Engine, Error, LinkedEngine, Pending};
 
+use crate::bell::Bell;
 use crate::cache::{self, Cache};
+use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::execute;
+use crate::giving::Giving;
 use crate::grants::{Grant, How};
 use crate::handles::{Handles, Open};
+use crate::handover::Handover;
 use crate::memory::{Memory, Range};
 use crate::open_file::OpenFile;
+use crate::port::{Port, REQUEST};
 use crate::request::{After, Asked, OfTime, Op, Request, after, decode};
 use crate::socket::OpenSocket;
 use crate::system::System;
-use crate::table_words::words_of;
 use crate::waits::Waits;
-
-/// 64-bit words of a request, and of a completion.
-pub(crate) const REQUEST: usize = size_of::<DevFileRequest>() / 8;
-pub(crate) const DONE: usize = size_of::<DevFileDone>() / 8;
 
 /// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
 const IN_FLIGHT: u64 = 1 << 18;
+/// Requests between two looks for completions to be handed over.
+pub(crate) const ROUND: usize = 32;
 /// The most requests that wait for times and peers.
-const WAITING: u64 = 1 << 20;
+pub(crate) const WAITING: u64 = 1 << 20;
 
 /// Something that a worker can do now.
 #[derive(Debug)]
@@ -74,13 +77,13 @@ pub(crate) enum Job {
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) jobs: VecDeque<Job>,
-    pub(crate) done: Vec<DevFileDone>,
+    pub(crate) giving: Giving<DevFileDone>,
     /// Requests that were taken and whose completions were not handed back yet.
     pub(crate) in_flight: u64,
     /// Those of them that wait for times and peers, which do not keep others from being taken.
     pub(crate) waiting: u64,
     /// Those of them for which the engine's watchdog waits.
-    outside: u64,
+    pub(crate) outside: u64,
     /// No more requests are taken.
     pub(crate) closing: bool,
     /// What tasks have written to pages is in the files.
@@ -106,25 +109,14 @@ pub(crate) struct Server {
     /// The engine has ended, or is not waited for any more.
     lost: AtomicBool,
     work: Mutex<Work>,
-    /// Rings when there are jobs, completions or room, or all is over.
-    bell: Condvar,
-}
-
-/// The instance whose tasks are served, and the rings.
-#[derive(Clone, Debug)]
-pub(crate) struct Port {
-    pub(crate) instance: Arc<Instance>,
-    pub(crate) door: u32,
-    pub(crate) requests: Arc<Buffer<u64>>,
-    pub(crate) done: Arc<Buffer<u64>>,
-}
-
-impl Port {
-    /// A task of the door. It is urgent, because tasks that try again until there is room may keep all workers busy.
-    pub(crate) fn task(&self, tag: u32) -> TaskBuilder<'_> {
-        let task = self.instance.task(self.door).tag(tag as u8);
-        task.priority(Priority::URGENT)
-    }
+    /// Rings when there are jobs, or all is over.
+    jobs: Bell,
+    /// Rings when completions have found no room, or all is over.
+    pub(crate) full: Bell,
+    /// Rings when fewer requests are on their way, or all is over.
+    pub(crate) room: Bell,
+    /// Locked by the thread that hands over.
+    pub(crate) handover: Mutex<Option<Handover>>,
 }
 
 impl Server {
@@ -150,14 +142,14 @@ impl Server {
             failed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             work: Mutex::default(),
-            bell: Condvar::new(),
+            jobs: Bell::default(),
+            full: Bell::default(),
+            room: Bell::default(),
+            handover: Mutex::default(),
         }
     }
     pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-    pub(crate) fn sleep<'w>(&self, work: MutexGuard<'w, Work>) -> MutexGuard<'w, Work> {
-        self.bell.wait(work).unwrap_or_else(PoisonError::into_inner)
     }
     fn grant(&self, dir: u32) -> Option<Grant> {
         let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,11 +161,19 @@ impl Server {
     /// Ends all threads: the engine has ended or is parked, or there are too few threads. What is on its way gets no answer.
     pub(crate) fn abandon(&self) {
         self.lost.store(true, Ordering::Release);
-        self.set(|work| {
+        {
+            let mut work = self.work();
             work.closing = true;
             self.engine.end_outside(std::mem::take(&mut work.outside));
-        });
+        }
         self.waits.wake();
+        self.ring_all();
+    }
+    /// Lets all threads look whether all is over.
+    pub(crate) fn ring_all(&self) {
+        for bell in [&self.jobs, &self.full, &self.room] {
+            bell.ring(usize::MAX);
+        }
         if let Some(cache) = &self.cache {
             cache.ring();
         }
@@ -186,9 +186,15 @@ impl Server {
         let done = pending.wait_lasting(|| !self.is_lost())?;
         done.map(|done| done.value).ok_or(Error::Stopped)
     }
-    pub(crate) fn set(&self, change: impl FnOnce(&mut Work)) {
-        change(&mut self.work());
-        self.bell.notify_all();
+    /// Has workers do something.
+    pub(crate) fn push_jobs(&self, jobs: impl IntoIterator<Item = Job>) {
+        let added = {
+            let mut work = self.work();
+            let before = work.jobs.len();
+            work.jobs.extend(jobs);
+            work.jobs.len() - before
+        };
+        self.jobs.ring(added);
     }
 
     /// Takes requests until the ring is closed and empty. If the engine ends, so does everything.
@@ -196,24 +202,28 @@ impl Server {
         match self.take_all(port) {
             Ok(()) => {
                 self.end_waits();
-                self.set(|work| {
+                {
+                    let mut work = self.work();
                     work.closing = true;
                     work.written_back |= work.in_flight == 0 && self.cache.is_none();
-                });
-                if let Some(cache) = &self.cache {
-                    cache.ring();
                 }
+                self.ring_all();
             }
             Err(_) => self.abandon(),
         }
     }
+    /// Lets a task of the door wait for requests, after the first `taken` of them, which were copied.
+    fn wait_for_requests(&self, port: &Port, taken: u64) -> Result<Pending, Error> {
+        let wait = port.task(FILE_DOOR_WAIT);
+        self.engine.submit_lasting(wait.arg(taken))
+    }
     fn take_all(&self, port: &Port) -> Result<(), Error> {
         let slots = port.requests.len() / REQUEST;
         let mut words = vec![0; FILE_TAKE_STEP as usize * REQUEST];
+        let mut driver = Driver::default();
         let mut taken = 0_u64;
+        let mut pending = self.wait_for_requests(port, taken)?;
         loop {
-            let wait = port.task(FILE_DOOR_WAIT);
-            let mut pending = self.engine.submit_lasting(wait.arg(taken))?;
             let count = self.wait(&mut pending)?;
             if count == u64::from(FILE_ENDED) {
                 return Ok(());
@@ -224,31 +234,51 @@ impl Server {
             let split = count.min(slots - first);
             let (one, two) = words[..count * REQUEST].split_at_mut(split * REQUEST);
             port.requests.read_at(first * REQUEST, one)?;
-            port.requests.read_at(0, two)?;
+            if !two.is_empty() {
+                port.requests.read_at(0, two)?;
+            }
             let records = words[..count * REQUEST].chunks_exact(REQUEST);
             let records: Vec<DevFileRequest> = records.map(record_of).collect();
-            let answered = records.iter().filter(|r| r.op != FILE_PREFETCH).count();
-            self.set(|work| {
-                if !self.is_lost() {
-                    work.outside += answered as u64;
-                    self.engine.begin_outside(answered as u64);
-                }
-            });
             let is_page = |record: &&DevFileRequest| matches!(record.op, FILE_PAGE | FILE_PREFETCH);
-            let (pages, others): (Vec<_>, Vec<_>) = records.iter().partition(is_page);
-            others.into_iter().for_each(|record| self.accept(record));
+            let (pages, others): (Vec<&_>, Vec<&_>) = records.iter().partition(is_page);
+            {
+                let answered = records.iter().filter(|r| r.op != FILE_PREFETCH).count() as u64;
+                let mut work = self.work();
+                work.in_flight += answered;
+                if !self.is_lost() {
+                    work.outside += answered;
+                    self.engine.begin_outside(answered);
+                }
+            }
+            // Their slots are free: tasks make requests while these are taken in.
+            taken += count as u64;
+            pending = self.wait_for_requests(port, taken)?;
+            for round in others.chunks(ROUND) {
+                driver.begin(self.workers);
+                let mut times = Vec::new();
+                for record in round {
+                    self.accept(record, &mut driver, &mut times);
+                }
+                self.ask_clock(times);
+                self.deliver();
+            }
             if !pages.is_empty() {
                 self.accept_pages(&pages);
+                self.deliver();
             }
-            taken += count as u64;
             let mut work = self.work();
             while work.in_flight - work.waiting >= IN_FLIGHT && !self.is_lost() {
-                work = self.sleep(work);
+                work = self.room.wait(work);
             }
         }
     }
-    /// Takes one request in.
-    fn accept(&self, record: &DevFileRequest) {
+    /// Takes one request in, which is counted as in flight. What is asked of timers goes to `times`.
+    fn accept(
+        &self,
+        record: &DevFileRequest,
+        driver: &mut Driver,
+        times: &mut Vec<(OfTime, After)>,
+    ) {
         let after = after(record);
         let mut closed = None;
         let asked = decode(record, &self.memory).and_then(|asked| match asked {
@@ -278,7 +308,6 @@ impl Server {
             }
         });
         let mut ready = Vec::new();
-        self.work().in_flight += 1;
         if let Some(socket) = closed {
             return self.close_socket(&socket, after);
         }
@@ -304,7 +333,7 @@ impl Server {
                     room,
                     after,
                 };
-                self.set(|work| work.jobs.push_back(job));
+                self.push_jobs([job]);
             }
             Ok((_, Asked::List { dir, path, to })) => {
                 let job = Job::List {
@@ -313,12 +342,12 @@ impl Server {
                     to,
                     after,
                 };
-                self.set(|work| work.jobs.push_back(job));
+                self.push_jobs([job]);
             }
-            Ok((_, Asked::Time(asked))) => self.ask_clock(asked, after),
-            Ok((_, Asked::Network(asked))) => self.ask_network(&asked, after),
+            Ok((_, Asked::Time(asked))) => times.push((asked, after)),
+            Ok((_, Asked::Network(asked))) => self.ask_network(&asked, after, driver),
             Ok((_, Asked::Socket { handle, op })) => match self.handles.get(handle) {
-                Some(Open::Socket(socket)) => self.ask_socket(&socket, op, after),
+                Some(Open::Socket(socket)) => self.ask_socket(&socket, op, after, driver),
                 Some(_) => self.finish(after, Err(FileErrno::NOTSOCK)),
                 None => self.finish(after, Err(FileErrno::BADF)),
             },
@@ -327,17 +356,17 @@ impl Server {
     }
     pub(crate) fn start(&self, file: &Arc<OpenFile>, ready: Vec<Request>) {
         if !ready.is_empty() {
-            let jobs = ready.into_iter().map(|r| Job::Of(file.clone(), r));
-            self.set(|work| work.jobs.extend(jobs));
+            self.push_jobs(ready.into_iter().map(|r| Job::Of(file.clone(), r)));
         }
     }
+    /// Notes what a request has ended with. The thread hands it over at the end of its round.
     pub(crate) fn finish(&self, after: After, result: Result<u32, FileErrno>) {
         let counter = match result {
             Ok(_) => &self.served,
             Err(_) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.set(|work| work.done.push(after.done(result)));
+        self.work().giving.add([after.done(result)]);
     }
 
     /// Counts a request as one that waits, unless there are too many of them.
@@ -356,8 +385,9 @@ impl Server {
 
     /// Does jobs until all are done and no more can come.
     pub(crate) fn do_jobs(&self) {
-        let mut stage = Vec::new();
+        let mut driver = Driver::default();
         loop {
+            self.deliver();
             let job = {
                 let mut work = self.work();
                 loop {
@@ -367,7 +397,7 @@ impl Server {
                     match work.jobs.pop_front() {
                         Some(job) => break job,
                         None if work.written_back => return,
-                        None => work = self.sleep(work),
+                        None => work = self.jobs.wait(work),
                     }
                 }
             };
@@ -392,7 +422,7 @@ impl Server {
                     let opened = execute::open(self.grant(dir), &path, how, &self.handles);
                     self.finish(after, opened);
                 }
-                Job::Socket(socket) => self.drive(&socket, &mut stage),
+                Job::Socket(socket) => self.drive(&socket, &mut driver),
                 Job::Read(runs) => self.read_pages(runs),
                 Job::Write(pages) => self.write_pages(pages),
                 Job::Rest {
@@ -435,78 +465,11 @@ impl Server {
         self.start(file, ready);
     }
 
-    /// Hands completions back until all are and no more can come.
-    pub(crate) fn give(&self, port: &Port) {
-        if self.give_all(port).is_err() {
-            self.abandon();
-        }
-    }
-    fn give_all(&self, port: &Port) -> Result<(), Error> {
-        let slots = port.done.len() / DONE;
-        let mut given = VecDeque::<(Pending, usize)>::new();
-        let (mut next, mut used) = (0_usize, 0);
-        loop {
-            let done = {
-                let mut work = self.work();
-                loop {
-                    if self.is_lost() || work.closing && work.in_flight == 0 {
-                        return Ok(());
-                    }
-                    if !work.done.is_empty() {
-                        break std::mem::take(&mut work.done);
-                    }
-                    work = self.sleep(work);
-                }
-            };
-            for part in done.chunks(slots / 2) {
-                // The slots of completions whose tasks are spawned are free.
-                while slots - used < part.len() {
-                    let (mut oldest, count) = given.pop_front().expect("they use the slots");
-                    self.wait(&mut oldest)?;
-                    used -= count;
-                }
-                let words: Vec<u64> = part.iter().flat_map(words).collect();
-                let first = next % slots;
-                let split = part.len().min(slots - first) * DONE;
-                port.done.write_at(first * DONE, &words[..split])?;
-                port.done.write_at(0, &words[split..])?;
-                let step = FILE_DOOR_STEP as usize;
-                let task = |at: usize| {
-                    let count = step.min(part.len() - at);
-                    let task = port.task(FILE_DOOR_DELIVER);
-                    task.args((next + at) as u32, count as u32).build()
-                };
-                let tasks: Vec<DevTask> = (0..part.len()).step_by(step).map(task).collect();
-                given.push_back((self.engine.submit_batch(&tasks)?, part.len()));
-                (next, used) = (next + part.len(), used + part.len());
-                self.set(|work| {
-                    // Nothing is left of it if all was abandoned meanwhile.
-                    let count = (part.len() as u64).min(work.outside);
-                    work.outside -= count;
-                    self.engine.end_outside(count);
-                });
-            }
-            let mut closing = false;
-            self.set(|work| {
-                work.in_flight -= done.len() as u64;
-                closing = work.closing;
-                work.written_back |= closing && work.in_flight == 0 && self.cache.is_none();
-            });
-            if let (Some(cache), true) = (&self.cache, closing) {
-                cache.ring();
-            }
-        }
-    }
-
     /// Closes the ring of requests.
     pub(crate) fn close(&self, port: &Port) -> Result<(), Error> {
         let task = port.task(FILE_DOOR_CLOSE);
         self.engine.submit(task)?.wait().map(drop)
     }
-}
-
-fn words(done: &DevFileDone) -> [u64; DONE] {
-    words_of(done.bytes())
 }
 
 /// A request, from its words.

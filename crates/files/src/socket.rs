@@ -16,6 +16,8 @@ use crate::request::{After, Ended, OfSocket};
 
 /// Bytes that move at a time.
 pub(crate) const STAGE: usize = 256 << 10;
+/// Bytes that a thread moves for a socket before others have their turn.
+const TURN: usize = 1 << 20;
 
 #[derive(Debug)]
 enum Kind {
@@ -66,6 +68,8 @@ pub(crate) struct OpenSocket {
 pub(crate) enum Stop {
     /// It has to wait.
     Wait,
+    /// It could go on, but others have their turn.
+    Turn,
     Error(FileErrno),
 }
 
@@ -173,30 +177,35 @@ impl OpenSocket {
         }
     }
 
-    /// Does what can be done now. The caller is the one thread that drives the socket. `end` gets what has ended.
+    /// Does what can be done now. The caller is the one thread that drives the socket. `end` gets what has ended. Returns whether
+    /// more can be done: then the caller has it driven once more, after others.
     pub(crate) fn drive(
         &self,
         stage: &mut Vec<u8>,
         givers: &Givers<'_>,
         mut end: impl FnMut((After, Result<u32, FileErrno>)),
-    ) {
+    ) -> bool {
+        let mut goes_on = false;
         for line in 0..2 {
+            let mut moved = 0;
             loop {
                 let next = self.lines().next(line);
                 let Some(mut waiter) = next else { break };
-                match self.attempt(&mut waiter, stage, givers) {
+                match self.attempt(&mut waiter, stage, givers, &mut moved) {
                     Ok(value) => end((waiter.after, Ok(value))),
                     Err(Stop::Error(error)) => end(waiter.given_up(error)),
-                    Err(Stop::Wait) => {
+                    Err(stop @ (Stop::Wait | Stop::Turn)) => {
                         let back = self.lines().put_back(line, waiter);
                         if let Err(waiter) = back {
                             end(waiter.given_up(FileErrno::CANCELED));
                         }
+                        goes_on |= matches!(stop, Stop::Turn);
                         break;
                     }
                 }
             }
         }
+        goes_on
     }
     /// Ends driving it. `watch` has the socket watched for what its lines wait for.
     pub(crate) fn driven(
@@ -224,8 +233,12 @@ impl OpenSocket {
         waiter: &mut Waiter,
         stage: &mut Vec<u8>,
         givers: &Givers<'_>,
+        moved: &mut usize,
     ) -> Result<u32, Stop> {
         stage.resize(STAGE, 0);
+        if *moved >= TURN {
+            return Err(Stop::Turn);
+        }
         match &waiter.op {
             OfSocket::Accept { peer } => {
                 let (handle, connection) = (givers.accepted)(&|| match &self.kind {
@@ -244,6 +257,7 @@ impl OpenSocket {
                     return Err(FileErrno::INVAL.into());
                 }
                 let bytes = self.connection()?.receive(&mut stage[..most], false)?;
+                *moved += bytes;
                 to.copy_in(&stage[..bytes])?;
                 Ok(bytes as u32)
             }
@@ -261,9 +275,14 @@ impl OpenSocket {
             OfSocket::Send { from } => {
                 let connection = self.connection()?;
                 while waiter.sent < from.len() {
+                    if *moved >= TURN {
+                        return Err(Stop::Turn);
+                    }
                     let part = &mut stage[..(from.len() - waiter.sent).min(STAGE)];
                     from.copy_part_out(waiter.sent, part)?;
-                    waiter.sent += connection.send(part)?;
+                    let sent = connection.send(part)?;
+                    waiter.sent += sent;
+                    *moved += sent;
                 }
                 Ok(waiter.sent as u32)
             }

@@ -3,25 +3,46 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::request::{After, Ended, OfTime};
-use crate::server::Server;
+use crate::server::{ROUND, Server, WAITING};
+
+/// Timers that expire together, at most: tasks go on after these while others expire.
+const TOGETHER: usize = 1024;
 
 impl Server {
-    /// Takes a request for a timer in. It is counted among those in flight already.
-    pub(crate) fn ask_clock(&self, asked: OfTime, after: After) {
-        if matches!(asked, OfTime::Stop(_)) {
-            // However many wait: this one makes room.
-            self.work().waiting += 1;
-        } else if !self.begin_wait(after) {
+    /// Takes requests for timers in, which are counted among those in flight already.
+    pub(crate) fn ask_clock(&self, mut asked: Vec<(OfTime, After)>) {
+        if asked.is_empty() {
             return;
+        }
+        let mut refused = Vec::new();
+        {
+            let mut work = self.work();
+            asked.retain(|(asked, after)| {
+                // However many wait: a stop makes room.
+                let counted = work.waiting < WAITING || matches!(asked, OfTime::Stop(_));
+                work.waiting += u64::from(counted);
+                if !counted {
+                    refused.push(*after);
+                }
+                counted
+            });
+        }
+        for after in refused {
+            self.finish(after, Err(FileErrno::NOBUFS));
         }
         let mut ended = Vec::new();
         let sooner = {
             let mut state = self.waits.state();
             let before = state.clock.next();
-            let clock = &mut state.clock;
-            clock.ask(Instant::now(), asked, after, &self.handles, &mut ended);
+            let now = Instant::now();
+            for (asked, after) in asked {
+                state
+                    .clock
+                    .ask(now, asked, after, &self.handles, &mut ended);
+            }
             match (state.clock.next(), before) {
                 (Some(next), Some(before)) => next < before,
                 (next, _) => next.is_some(),
@@ -32,7 +53,7 @@ impl Server {
         }
         self.finish_waits(ended);
     }
-    /// Hands on what requests that waited have ended with, all at once.
+    /// Notes what requests that waited have ended with, all at once.
     pub(crate) fn finish_waits(&self, ended: Ended) {
         if ended.is_empty() {
             return;
@@ -44,35 +65,43 @@ impl Server {
         self.failed.fetch_add(failed as u64, Ordering::Relaxed);
         self.served
             .fetch_add((all - failed) as u64, Ordering::Relaxed);
-        self.set(|work| {
-            work.waiting -= all as u64;
-            let done = ended.into_iter().map(|(after, result)| after.done(result));
-            work.done.extend(done);
-        });
+        let done = ended.into_iter().map(|(after, result)| after.done(result));
+        let mut work = self.work();
+        work.waiting -= all as u64;
+        work.giving.add(done);
     }
     /// Waits for times and peers until nothing is waited for any more.
     pub(crate) fn keep_waits(&self) {
         let mut ready = Vec::new();
+        let mut driver = Driver::default();
         loop {
             let mut ended = Vec::new();
-            let (next, over) = {
+            let (all, next, over) = {
                 let mut state = self.waits.state();
-                state.clock.expire(Instant::now(), &mut ended);
-                (state.clock.next(), state.over)
+                let all = state.clock.expire(Instant::now(), TOGETHER, &mut ended);
+                (all, state.clock.next(), state.over)
             };
             self.finish_waits(ended);
+            self.deliver();
             if over || self.is_lost() {
                 return;
             }
-            if self.waits.reactor.wait_until(&mut ready, next).is_err() {
+            // Peers have their turn between timers.
+            let until = if all { next } else { Some(Instant::now()) };
+            if self.waits.reactor.wait_until(&mut ready, until).is_err() {
                 return self.abandon();
             }
-            for number in ready.drain(..) {
-                let socket = self.waits.state().watched.remove(&number);
-                if let Some(socket) = socket {
-                    self.drive_ready(socket);
+            for round in ready.chunks(ROUND) {
+                driver.begin(self.workers);
+                for number in round {
+                    let socket = self.waits.state().watched.remove(number);
+                    if let Some(socket) = socket {
+                        self.drive_ready(&socket, &mut driver);
+                    }
                 }
+                self.deliver();
             }
+            ready.clear();
         }
     }
     /// Ends everything that is waited for.
@@ -90,6 +119,7 @@ impl Server {
             socket.close(FileErrno::CANCELED, &mut ended);
         }
         self.finish_waits(ended);
+        self.deliver();
         self.waits.wake();
     }
 }

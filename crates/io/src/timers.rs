@@ -79,6 +79,16 @@ impl Timers {
         self.set.contains_key(&id)
     }
 
+    /// How many are set.
+    pub fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
     /// When the next one expires.
     pub fn next(&self) -> Option<Instant> {
         self.order.first().map(|(next, _)| *next)
