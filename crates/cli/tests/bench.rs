@@ -49,6 +49,54 @@ fn a_run_checks_its_results_and_leaves_a_report() {
     }
 }
 
+/// The rows of a part of `io` on the CPU engine.
+fn rows_of_io(part: &[&str]) -> Vec<serde_json::Value> {
+    let args = [&["bench", "io", "--engine", "cpu", "--row"], part].concat();
+    let output = everwarp(&args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let row = |line| serde_json::from_str(line).expect("it is JSON");
+    text.lines().map(row).collect()
+}
+
+#[test]
+fn native_tasks_echo_next_to_threads_of_the_host() {
+    for part in [
+        &["native_echo"][..],
+        &["native_echo_many", "--connections", "30"],
+    ] {
+        let rows = rows_of_io(part);
+        let names: Vec<_> = rows.iter().map(|row| row["row"].as_str()).collect();
+        let looped = format!("loop ({})", part[0]);
+        assert_eq!(names, [Some(part[0]), Some(&looped)]);
+        for row in &rows {
+            assert_eq!(row["verified"], true, "{row}");
+            assert_eq!(
+                (&row["unit"], &row["engine"]),
+                (&"request".into(), &"cpu".into())
+            );
+        }
+    }
+}
+
+#[test]
+fn timers_of_native_tasks_are_never_early() {
+    let rows = rows_of_io(&["timers", "--timers", "2000"]);
+    let names: Vec<_> = rows.iter().map(|row| row["row"].as_str()).collect();
+    assert_eq!(names, [Some("timers"), Some("timers (spread)")]);
+    for row in &rows {
+        assert_eq!(row["verified"], true, "{row}");
+        assert_eq!(
+            (&row["unit"], &row["units"]),
+            (&"timer".into(), &2000.0.into())
+        );
+        let names = row["raw"].as_array().expect("a list").iter();
+        let names: Vec<_> = names.map(|pair| pair[0].as_str()).collect();
+        assert_eq!(names, ["late_median_s", "late_p99_s", "set_s"].map(Some));
+    }
+}
+
 #[test]
 fn a_server_is_measured_next_to_threads_of_the_host() {
     let output = everwarp(&["bench", "io", "--engine", "cpu", "--row", "echo"]);

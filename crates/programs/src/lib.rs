@@ -22,6 +22,7 @@ pub mod fib;
 pub mod file_probe;
 pub mod gather;
 pub mod heap_probe;
+pub mod naps;
 pub mod noop;
 pub mod operators;
 pub mod page_probe;

@@ -12,7 +12,7 @@ use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
     REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, echo, fib, file_probe, gather,
-    heap_probe, page_probe, probe, standard, words,
+    heap_probe, naps, page_probe, probe, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -160,9 +160,10 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
     assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));
-    // CUDA refuses its sockets by name so far.
-    let echo = Image::of(vec![&echo::PROGRAM]);
-    assert_no_frames(&frames(nvrtc, &echo, &[90]));
+    for program in [&echo::PROGRAM, &naps::PROGRAM] {
+        let alone = Image::of(vec![program]);
+        assert_no_frames(&frames(nvrtc, &alone, &[90]));
+    }
 }
 
 fn programs_that_use_pages_compile(nvrtc: &Nvrtc) {

@@ -15,6 +15,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Inputs<'i> {
     pub(crate) roads: Option<&'i Path>,
     pub(crate) processes: u32,
+    pub(crate) connections: u32,
+    pub(crate) timers: u32,
 }
 
 /// Runs a part of an experiment and returns its rows. The last one is a failure if the child failed.
@@ -41,6 +43,8 @@ fn attempt(
     let mut command = Command::new(program);
     command.args(["bench", bench, "--engine", engine, "--row", part]);
     command.args(["--processes", &inputs.processes.to_string()]);
+    command.args(["--connections", &inputs.connections.to_string()]);
+    command.args(["--timers", &inputs.timers.to_string()]);
     if let Some(roads) = inputs.roads {
         command.arg("--roads").arg(roads);
     }

@@ -80,6 +80,9 @@ pub(crate) struct Context<'c> {
     pub(crate) roads: Option<&'c Path>,
     /// How many processes the commands of `S` start.
     pub(crate) processes: u32,
+    /// How many connections and timers `io` has.
+    pub(crate) connections: u32,
+    pub(crate) timers: u32,
     pub(crate) bench: &'static str,
     pub(crate) part: &'static str,
 }

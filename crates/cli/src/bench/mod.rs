@@ -49,6 +49,9 @@ const ALL: [&Experiment; 10] = [
 
 /// The processes of the commands of `S`, unless the command line says otherwise.
 const PROCESSES: u32 = 100_000;
+/// The connections and the timers of `io`, unless the command line says otherwise.
+const CONNECTIONS: u32 = 1000;
+const TIMERS: u32 = 1_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -65,6 +68,12 @@ pub(crate) struct Args {
     /// How many processes the commands of S start.
     #[arg(long, value_name = "N", default_value_t = PROCESSES, value_parser = clap::value_parser!(u32).range(1..))]
     processes: u32,
+    /// How many connections `native_echo_many` of io has.
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: u32,
+    /// How many timers io sets.
+    #[arg(long, value_name = "N", default_value_t = TIMERS, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    timers: u32,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -98,7 +107,7 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
         .as_deref()
         .and_then(|row| row.strip_prefix("server:"))
     {
-        return io::serve_loop(protocol);
+        return io::serve(protocol, &args.engine);
     }
     let device = Device::open(args.engine.parse::<Select>()?)?;
     if let Some(name) = &args.row {
@@ -129,6 +138,8 @@ pub(crate) fn main(args: &Args) -> Result<(), CliError> {
             let inputs = Inputs {
                 roads: args.roads.as_deref(),
                 processes: args.processes,
+                connections: args.connections,
+                timers: args.timers,
             };
             let rows = child::run(&report.engine, experiment.name, part.name, inputs);
             report.rows.extend(rows);
@@ -159,6 +170,8 @@ pub(crate) fn measure_part(engine: &str, bench: &str, part: &str) -> Vec<Outcome
     let inputs = Inputs {
         roads: None,
         processes: PROCESSES,
+        connections: CONNECTIONS,
+        timers: TIMERS,
     };
     child::run(engine, bench, part, inputs)
 }
@@ -188,6 +201,8 @@ fn measure_here(
         device,
         roads: args.roads.as_deref(),
         processes: args.processes,
+        connections: args.connections,
+        timers: args.timers,
         bench: experiment.name,
         part: part.name,
     };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use everwarp::files::{FileErrno, Files, FilesConfig, FilesError};
 use everwarp::{Device, Engine, EngineKind, Error, Select};
 use everwarp_programs::file_probe::{self, DevFileStep, Op, Script};
+use everwarp_programs::naps::{self, Sleepers};
 use everwarp_testkit::cases;
 
 use crate::files::{Results, chain, files, run, script, start};
@@ -21,6 +22,7 @@ pub(crate) const ALL: &[Case] = cases![
     timers_that_find_no_room_are_refused,
     timers_of_dropped_files_are_cancelled,
     timers_in_great_numbers_end_once_each,
+    timers_end_late_and_never_early,
 ];
 
 const MS: u64 = 1_000_000;
@@ -315,4 +317,25 @@ fn timers_in_great_numbers_end_once_each(select: Select) {
     assert_eq!(pending.wait().expect("all end").value, 30_000);
     assert_eq!(results(&script), vec![Some(Ok(0)); 30_000]);
     in_flight(&files, 0);
+}
+
+fn timers_end_late_and_never_early(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(&naps::PROGRAM).size(2).start();
+    let engine = engine.expect("it starts");
+    let sleepers = Sleepers::new(&engine, 10_000).expect("there is memory");
+    // All at the same time, one after the other, and some that are late when they are asked for.
+    for (lead, gap) in [(30, 0), (5, 3), (0, 1)] {
+        let naps = sleepers.sleep(
+            &engine,
+            Duration::from_millis(lead),
+            Duration::from_micros(gap),
+        );
+        let naps = naps.expect("they end");
+        assert_eq!((naps.late_s.len(), naps.early), (10_000, 0));
+        assert!(naps.asking_s > 0.0 && naps.waking_s > 0.0, "{naps:?}");
+        wait_until("none sleeps", || {
+            sleepers.asleep().expect("there are counters") == 0
+        });
+    }
 }

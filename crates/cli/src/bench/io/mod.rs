@@ -1,8 +1,9 @@
-//! Servers: processes of the CPU engine that answer clients, next to the same I/O by threads of the host alone, and next to
-//! nginx.
+//! Servers: processes of the CPU engine and native tasks that answer clients, next to the same I/O by threads of the host alone,
+//! and next to nginx. And timers of native tasks.
 
 mod load;
 mod loops;
+mod native;
 mod server;
 
 use std::time::{Duration, Instant};
@@ -11,7 +12,6 @@ use super::experiment::{Context, Experiment, On, Part};
 use super::stats::{Role, Row};
 use crate::error::CliError;
 use load::{Load, Reply};
-pub(super) use loops::serve as serve_loop;
 use server::{HELLO, Protocol, Server};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -23,7 +23,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             round of each server after a round of the one before. `echo` is one connection, `echo_1000` a thousand, each of \
             them a process. In `http_1000` a thousand connections ask `everwarp serve` for a small file, and in `http_idle` \
             ten thousand other connections are open and idle. In `cgi` each request of a hundred connections is a process of \
-            its own. A request's median and p99 stand next to the time of a round, and `start` is the time from the start of \
+            its own. `native_echo` and `native_echo_many` are echoes by tasks of the native program `echo`, with one connection and with \
+            `--connections`. In `timers` tasks set `--timers` timers, which expire at the same time, and in `spread` one after \
+            the other: the time is that from the first expiry to the last task that goes on, no timer may be early, and the median and p99 \
+            of how late the tasks are stand next to it. A request's median and p99 stand next to the time of a round, and `start` is the time from the start of \
             the server's command to its first right answer.",
     parts: &[
         Part::many("echo", On::Cpu, one),
@@ -31,8 +34,23 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("http_1000", On::Cpu, |cx| http(cx, 0)),
         Part::many("http_idle", On::Cpu, |cx| http(cx, IDLE)),
         Part::many("cgi", On::Cpu, cgi),
+        Part::many("native_echo", On::CpuAndCuda, |cx| {
+            native::echo(cx, 1, 500, true)
+        }),
+        Part::many("native_echo_many", On::CpuAndCuda, |cx| {
+            native::echo(cx, cx.connections as usize, 4, false)
+        }),
+        Part::many("timers", On::CpuAndCuda, native::timers),
     ],
 };
+
+/// Serves in this process until standard input ends: a loop of the host, or tasks of an engine.
+pub(super) fn serve(what: &str, engine: &str) -> Result<(), CliError> {
+    match what.strip_prefix("native:").map(str::parse) {
+        Some(Ok(slots)) => native::serve(engine, slots),
+        _ => loops::serve(what),
+    }
+}
 
 /// Connections of a round.
 const CONNECTIONS: usize = 1000;

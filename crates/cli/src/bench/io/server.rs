@@ -122,9 +122,19 @@ impl Server {
             Protocol::Echo => "server:echo",
             Protocol::Http => "server:http",
         };
+        Self::row("cpu", name, protocol)
+    }
+
+    /// Tasks of the native program `echo` on an engine.
+    pub(super) fn native(engine: &str, slots: usize) -> io::Result<Self> {
+        Self::row(engine, &format!("server:native:{slots}"), Protocol::Echo)
+    }
+
+    /// A server of this benchmark.
+    fn row(engine: &str, name: &str, protocol: Protocol) -> io::Result<Self> {
         let mut command = this()?;
         command
-            .args(["bench", "io", "--engine", "cpu", "--row", name])
+            .args(["bench", "io", "--engine", engine, "--row", name])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let began = Instant::now();
