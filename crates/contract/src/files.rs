@@ -69,6 +69,30 @@ crate::dev_consts! {
     pub const FILE_SHUT = 23;
     /// Write a socket's own address.
     pub const FILE_ADDRESS = 24;
+    /// Write the address of a connection's peer.
+    pub const FILE_PEER = 25;
+    /// Change a setting of a socket (`SOCKET_…`).
+    pub const FILE_SET_OPTION = 26;
+    /// Read a setting of a socket.
+    pub const FILE_OPTION = 27;
+    /// End the requests of a socket or timer that wait and have a note.
+    pub const FILE_CANCEL = 28;
+    /// A setting of a socket: small writes are sent at once.
+    pub const SOCKET_NO_DELAY = 1;
+    /// An address may be bound while connections of an earlier listener are still there.
+    pub const SOCKET_REUSE_ADDRESS = 2;
+    /// The system finds out whether a silent peer is still there.
+    pub const SOCKET_KEEP_ALIVE = 3;
+    /// Datagrams may be sent to all machines of a network.
+    pub const SOCKET_BROADCAST = 4;
+    /// The size of the system's buffer of received bytes.
+    pub const SOCKET_RECEIVE_BUFFER = 5;
+    /// The size of the system's buffer of bytes to send.
+    pub const SOCKET_SEND_BUFFER = 6;
+    /// How many routers may pass a packet on.
+    pub const SOCKET_TIME_TO_LIVE = 7;
+    /// An IPv6 socket takes no IPv4 addresses.
+    pub const SOCKET_ONLY_V6 = 8;
     /// A direction that `FILE_SHUT` ends: nothing more is received.
     pub const SHUT_RECEIVING = 1;
     /// Nothing more is sent.
@@ -129,10 +153,11 @@ crate::dev_struct! {
         /// The handle; to open, the number of the granted directory.
         pub handle: u32,
         /// Where in the file; to truncate, the size; to open, how; to sleep or set a timer, after how many nanoseconds; with a
-        /// socket's address, its port and scope; to end directions of a connection, which.
+        /// socket's address, its port and scope; to end directions of a connection, which; to accept, receive or send, within how
+        /// many nanoseconds, or 0; of a setting, its number; to cancel, the note.
         pub offset: u64,
         /// The bytes to read or write, the path, or the place for a `DevFileStat` or a `DevNetAddress`: an address in shared
-        /// memory.
+        /// memory. To connect, within how many nanoseconds, or 0; to change a setting, its value.
         pub address: u64,
         /// How many bytes.
         pub len: u32,

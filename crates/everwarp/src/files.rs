@@ -4,8 +4,7 @@
 //! directories and gives open files with [`Files`]. The chapter "Files from a native task" in the book has the promises.
 //! The CPU engine and CUDA have files; wgpu refuses them with [`FilesError::NotOnEngine`].
 //!
-//! The same [`FileTask`] sets timers and uses sockets, on the CPU engine so far: see the chapter "Timers and sockets of native
-//! tasks".
+//! The same [`FileTask`] sets timers and uses sockets: see the chapter "Timers and sockets of native tasks".
 //!
 //! ```
 //! use std::sync::Arc;
@@ -92,5 +91,6 @@ pub use everwarp_files::{
     FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
     FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats, FileTask,
     Files, FilesConfig, FilesError, Got, Page, PageStats, Rights, SHUT_RECEIVING, SHUT_SENDING,
-    Then, door,
+    SOCKET_BROADCAST, SOCKET_KEEP_ALIVE, SOCKET_NO_DELAY, SOCKET_ONLY_V6, SOCKET_RECEIVE_BUFFER,
+    SOCKET_REUSE_ADDRESS, SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE, Then, door,
 };

@@ -88,6 +88,7 @@ impl Clock {
                 Err(error) => Err(error),
             },
             OfTime::Stop(handle) => self.stop(handle, handles, ended).map(|()| 0),
+            OfTime::Cancel { handle, note } => self.cancel(handle, note, ended).map(|()| 0),
         };
         ended.push((after, result));
     }
@@ -141,6 +142,12 @@ impl Clock {
             }
             expired => Ok(Some(expired)),
         }
+    }
+    fn cancel(&mut self, handle: u32, note: u32, ended: &mut Ended) -> Result<(), FileErrno> {
+        let timer = self.open.get_mut(&handle).ok_or(FileErrno::BADF)?;
+        let waiter = timer.waiter.take_if(|waiter| waiter.note == note);
+        ended.extend(waiter.map(|waiter| (waiter, Err(FileErrno::CANCELED))));
+        Ok(())
     }
     fn stop(&mut self, handle: u32, handles: &Handles, ended: &mut Ended) -> Result<(), FileErrno> {
         let timer = self.open.remove(&handle).ok_or(FileErrno::BADF)?;
@@ -224,6 +231,7 @@ mod tests {
                 then: 0,
                 group: 0,
                 note,
+                deadline: None,
             };
             let mut ended = Vec::new();
             let now = self.at(ms);
@@ -311,6 +319,21 @@ mod tests {
         for asked in [OfTime::Tick(timer), OfTime::Stop(timer), OfTime::Tick(0)] {
             assert_eq!(rig.ask(1, asked, 4), [(4, Err(FileErrno::BADF))]);
         }
+    }
+
+    #[test]
+    fn a_cancelled_wait_leaves_the_timer() {
+        let mut rig = Rig::new(10);
+        let timer = rig.set(0, 5, 5);
+        assert_eq!(rig.ask(0, OfTime::Tick(timer), 7), []);
+        let cancel = |handle, note| OfTime::Cancel { handle, note };
+        assert_eq!(rig.ask(1, cancel(timer, 8), 1), [(1, Ok(0))]);
+        let cancelled = [(7, Err(FileErrno::CANCELED)), (2, Ok(0))];
+        assert_eq!(rig.ask(1, cancel(timer, 7), 2), cancelled);
+        assert_eq!(rig.expire(5), []);
+        assert_eq!(rig.ask(6, OfTime::Tick(timer), 7), [(7, Ok(1))]);
+        let unknown = [(3, Err(FileErrno::BADF))];
+        assert_eq!(rig.ask(6, cancel(0, 7), 3), unknown);
     }
 
     #[test]

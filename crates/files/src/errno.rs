@@ -38,7 +38,7 @@ errors! {
     AGAIN = ERRNO_AGAIN, "the file has nothing for now", EAGAIN;
     BADF = ERRNO_BADF, "the handle is not open, or not for this", EBADF;
     BUSY = ERRNO_BUSY, "the file is in use, pages of it are held, or another task waits for the timer", EBUSY;
-    CANCELED = ERRNO_CANCELED, "the files, the timer or the socket were closed", ECANCELED;
+    CANCELED = ERRNO_CANCELED, "the request was cancelled, or the files, the timer or the socket were closed", ECANCELED;
     CONNABORTED = ERRNO_CONNABORTED, "the peer has given the connection up", ECONNABORTED;
     CONNREFUSED = ERRNO_CONNREFUSED, "no program listens at the address", ECONNREFUSED;
     CONNRESET = ERRNO_CONNRESET, "the peer has reset the connection", ECONNRESET;
@@ -69,7 +69,7 @@ errors! {
     NOTCONN = ERRNO_NOTCONN, "the socket is not connected", ENOTCONN;
     NOTDIR = ERRNO_NOTDIR, "not a directory", ENOTDIR;
     NOTSOCK = ERRNO_NOTSOCK, "the handle is no socket", ENOTSOCK;
-    NOTSUP = ERRNO_NOTSUP, "not a regular file, the host has made no room for timers, or the socket does not have this", EOPNOTSUPP;
+    NOTSUP = ERRNO_NOTSUP, "not a regular file, the host has made no room for timers, or the socket does not have this", EOPNOTSUPP, ENOPROTOOPT;
     NXIO = ERRNO_NXIO, "no such device or address", ENXIO;
     OVERFLOW = ERRNO_OVERFLOW, "a number is too large", EOVERFLOW;
     PERM = ERRNO_PERM, "operation not permitted", EPERM;

@@ -5,15 +5,37 @@
 //! 2. The driver takes a request with [`next`](Lines::next), tries it, and puts it back if it has to wait.
 //! 3. With `Watch` the driver has the socket watched before it gives the lock back. What comes after that is an event, for which
 //!    `ready` is called; what came before it had set `again`.
-//! 4. After [`close`](Lines::close) no request waits: those in line are given up by the closer, and the one that the driver has
+//! 4. [`strike`](Lines::strike) gives up requests before they are done. The driver learns of a strike at one that it has when it puts
+//!    that back; if it has done it, the strike was too late.
+//! 5. After [`close`](Lines::close) no request waits: those in line are given up by the closer, and the one that the driver has
 //!    by the driver.
 
 use std::collections::VecDeque;
+
+use crate::errno::FileErrno;
+
+/// Which requests are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Name {
+    /// Those with this note.
+    Note(u32),
+    /// The one whose deadline has this number.
+    Deadline(u64),
+}
+
+/// A request that can be named.
+pub(crate) trait Named {
+    /// Whether the name is its.
+    fn has_name(&self, name: Name) -> bool;
+}
 
 /// Requests in two lines.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lines<W> {
     waiting: [VecDeque<W>; 2],
+    /// Whether the driver has a request, and which were given up meanwhile.
+    taken: bool,
+    struck: Vec<(Name, FileErrno)>,
     /// A thread drives it, or is about to.
     driven: bool,
     /// Something has come meanwhile.
@@ -38,6 +60,8 @@ impl<W> Default for Lines<W> {
     fn default() -> Self {
         Self {
             waiting: [VecDeque::new(), VecDeque::new()],
+            taken: false,
+            struck: Vec::new(),
             driven: false,
             again: false,
             closed: false,
@@ -45,7 +69,7 @@ impl<W> Default for Lines<W> {
     }
 }
 
-impl<W> Lines<W> {
+impl<W: Named> Lines<W> {
     /// Puts a request in line; gives it back if the lines are closed.
     pub(crate) fn push(&mut self, line: usize, waiter: W) -> Result<bool, W> {
         if self.closed {
@@ -59,17 +83,47 @@ impl<W> Lines<W> {
         self.again = self.driven;
         !std::mem::replace(&mut self.driven, true)
     }
-    /// The driver takes the first request of a line.
+    /// The driver takes the first request of a line. The one that it had is done.
     pub(crate) fn next(&mut self, line: usize) -> Option<W> {
-        self.waiting[line].pop_front()
+        let first = self.waiting[line].pop_front();
+        self.taken = first.is_some();
+        self.struck.clear();
+        first
     }
-    /// The driver puts a request back that has to wait; gives it back if the lines are closed.
-    pub(crate) fn put_back(&mut self, line: usize, waiter: W) -> Result<(), W> {
-        if self.closed {
-            return Err(waiter);
+    /// The driver puts a request back that has to wait; gives it back with an error if it was given up, or the lines are closed.
+    pub(crate) fn put_back(&mut self, line: usize, waiter: W) -> Result<(), (W, FileErrno)> {
+        self.taken = false;
+        let struck = self.struck.iter().find(|(name, _)| waiter.has_name(*name));
+        let error = struck.map(|(_, error)| *error);
+        let error = error.or(self.closed.then_some(FileErrno::CANCELED));
+        self.struck.clear();
+        match error {
+            Some(error) => Err((waiter, error)),
+            None => {
+                self.waiting[line].push_front(waiter);
+                Ok(())
+            }
         }
-        self.waiting[line].push_front(waiter);
-        Ok(())
+    }
+    /// Gives up the requests with this name. Returns those that are in line, and whether the caller must have the socket driven: what
+    /// comes after them may need to wait for nothing.
+    pub(crate) fn strike(&mut self, name: Name, error: FileErrno) -> (Vec<W>, bool) {
+        if self.taken {
+            self.struck.push((name, error));
+        }
+        let mut found = Vec::new();
+        for line in &mut self.waiting {
+            if line.iter().any(|waiter| waiter.has_name(name)) {
+                let all = std::mem::take(line).into_iter();
+                let (named, others): (VecDeque<_>, _) =
+                    all.partition(|waiter| waiter.has_name(name));
+                found.extend(named);
+                *line = others;
+            }
+        }
+        let left = self.waiting.iter().any(|line| !line.is_empty());
+        let must = !found.is_empty() && left && self.ready();
+        (found, must)
     }
     /// The driver has tried all it could.
     pub(crate) fn finish(&mut self) -> Finish {
@@ -108,6 +162,16 @@ mod tests {
         DoesNotWatch,
         /// What has to wait is put back although the lines were closed.
         PutsBackAfterClose,
+        /// What comes after a request that is given up is not done before something else comes.
+        StrikesAndLeaves,
+        /// What the driver has is not given up.
+        StrikesOnlyTheLine,
+    }
+
+    impl Named for u8 {
+        fn has_name(&self, name: Name) -> bool {
+            name == Name::Note((*self).into())
+        }
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,6 +191,9 @@ mod tests {
         to_push: u8,
         to_come: u8,
         to_close: bool,
+        /// Request 1 may be given up; it was while it waited.
+        to_strike: bool,
+        struck: bool,
         /// What can be received.
         there: u8,
         watched: bool,
@@ -170,16 +237,18 @@ mod tests {
                     Worker::Next
                 }
                 Worker::Tries(request) => Worker::PutsBack(request),
-                Worker::PutsBack(request) => {
-                    match next.lines.put_back(0, request) {
-                        Err(request) if broken == Broken::PutsBackAfterClose => {
-                            next.lines.waiting[0].push_front(request);
-                        }
-                        Err(request) => next.end(request),
-                        Ok(()) => {}
+                Worker::PutsBack(request) => match next.lines.put_back(0, request) {
+                    Err((request, _)) if broken == Broken::PutsBackAfterClose => {
+                        next.lines.waiting[0].push_front(request);
+                        Worker::Finishes
                     }
-                    Worker::Finishes
-                }
+                    // What comes after it has its turn.
+                    Err((request, _)) => {
+                        next.end(request);
+                        Worker::Next
+                    }
+                    Ok(()) => Worker::Finishes,
+                },
                 Worker::Finishes => match next.lines.finish() {
                     Finish::Again => Worker::Next,
                     Finish::Idle => Worker::Idle,
@@ -222,6 +291,23 @@ mod tests {
                 let must = next.lines.ready();
                 next.asks_for_driver(must, broken);
             });
+            with(
+                self.to_strike && self.to_push < 2 && self.ended[1] == 0,
+                &|next| {
+                    next.to_strike = false;
+                    next.struck = true;
+                    let (found, must) = next.lines.strike(Name::Note(1), FileErrno::TIMEDOUT);
+                    found.into_iter().for_each(|request| next.end(request));
+                    if must && broken == Broken::StrikesAndLeaves {
+                        next.lines.driven = false;
+                    } else {
+                        next.asks_for_driver(must, broken);
+                    }
+                    if broken == Broken::StrikesOnlyTheLine {
+                        next.lines.struck.clear();
+                    }
+                },
+            );
             with(self.to_close, &|next| {
                 next.to_close = false;
                 let requests = next.lines.close();
@@ -238,6 +324,9 @@ mod tests {
                 () if busy.count() > 1 => Some("two threads drive it"),
                 () if self.ended.iter().any(|&times| times > 1) => Some("a request ends twice"),
                 () if last && waits && self.lines.closed => Some("a request waits after the close"),
+                () if last && self.struck && self.lines.waiting[0].contains(&1) => {
+                    Some("a request waits that was given up")
+                }
                 () if last && self.lines.waiting[0].front() == Some(&0) => {
                     Some("a request waits for nothing")
                 }
@@ -252,12 +341,22 @@ mod tests {
     fn search(broken: Broken) -> (Option<&'static str>, usize) {
         let mut found = None;
         let mut seen = HashSet::new();
-        for (to_come, to_close) in [(3, false), (2, false), (1, true), (2, true)] {
+        for (to_come, to_close, to_strike) in [
+            (3, false, false),
+            (2, false, false),
+            (1, true, false),
+            (2, true, false),
+            (1, false, true),
+            (0, false, true),
+            (1, true, true),
+        ] {
             let mut open = vec![World {
                 lines: Lines::default(),
                 to_push: 3,
                 to_come,
                 to_close,
+                to_strike,
+                struck: false,
                 there: 0,
                 watched: false,
                 events: 0,
@@ -291,6 +390,8 @@ mod tests {
             Broken::DrivesTwice,
             Broken::DoesNotWatch,
             Broken::PutsBackAfterClose,
+            Broken::StrikesAndLeaves,
+            Broken::StrikesOnlyTheLine,
         ] {
             assert_ne!(search(broken).0, None, "{broken:?}");
         }

@@ -8,9 +8,11 @@ use everwarp_io::{Endpoint, Family, Interest, Network, SocketOption, Transport};
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::handles::Open;
-use crate::request::{After, OfNetwork, OfSocket};
+use crate::lines::Name;
+use crate::request::{After, Ended, OfNetwork, OfSocket};
 use crate::server::{Job, Server};
-use crate::socket::{Driven, Givers, OpenSocket, Stop, Waiter};
+use crate::socket::{Driven, GivenUp, Givers, OpenSocket, Stop, Waiter};
+use crate::waiting::is_sooner;
 
 /// Requests whose completions are noted together, at most.
 const TOGETHER: usize = 64;
@@ -33,8 +35,14 @@ impl Server {
         }
         let result = match self.open_socket(asked) {
             Ok(Opened::Later(socket)) => {
+                let socket = Arc::new(socket);
+                let within = match asked {
+                    OfNetwork::Connect { within, .. } => *within,
+                    _ => 0,
+                };
+                let after = self.limited(after, within, &socket);
                 let waiter = Waiter::new(OfSocket::Connect, after);
-                return self.put_in_line(&Arc::new(socket), waiter, driver);
+                return self.put_in_line(&socket, waiter, driver);
             }
             Ok(Opened::Now(socket)) => {
                 let handle = self.handles.insert(Open::Socket(Arc::new(socket)));
@@ -68,7 +76,7 @@ impl Server {
                 }
                 Opened::Now(endpoint.into())
             }
-            OfNetwork::Connect(address) => {
+            OfNetwork::Connect { address, .. } => {
                 let endpoint = open(address, Transport::Stream)?;
                 SocketOption::NoDelay.set(endpoint.socket(), 1)?;
                 match endpoint.connect(address)? {
@@ -84,11 +92,59 @@ impl Server {
         &self,
         socket: &Arc<OpenSocket>,
         op: OfSocket,
+        within: u64,
         after: After,
         driver: &mut Driver,
     ) {
         if self.begin_wait(after) {
+            let after = self.limited(after, within, socket);
             self.put_in_line(socket, Waiter::new(op, after), driver);
+        }
+    }
+    /// Sets the deadline of a request that has a limit.
+    fn limited(&self, after: After, within: u64, socket: &Arc<OpenSocket>) -> After {
+        if within == 0 {
+            return after;
+        }
+        let (deadline, sooner) = {
+            let mut state = self.waits.state();
+            let before = state.next();
+            let deadline = state.limit(socket, within);
+            (deadline, is_sooner(state.next(), before))
+        };
+        if sooner {
+            self.waits.wake();
+        }
+        After { deadline, ..after }
+    }
+    /// Ends requests of a socket that wait and have a note.
+    pub(crate) fn cancel(&self, socket: &Arc<OpenSocket>, note: u32, after: After) {
+        // However many wait: this one makes room.
+        self.work().waiting += 1;
+        let mut ended = Vec::new();
+        self.give_up(socket, Name::Note(note), FileErrno::CANCELED, &mut ended);
+        ended.push((after, Ok(0)));
+        self.finish_waits(ended);
+    }
+    /// Gives requests of a socket up, whose ends go to `ended`.
+    pub(crate) fn give_up(
+        &self,
+        socket: &Arc<OpenSocket>,
+        name: Name,
+        error: FileErrno,
+        ended: &mut Ended,
+    ) {
+        match socket.give_up(name, error, ended) {
+            GivenUp::Nothing => {}
+            GivenUp::Drive => {
+                // The ends are noted before another thread ends what comes after them.
+                self.finish_waits(std::mem::take(ended));
+                self.push_jobs([Job::Socket(socket.clone())]);
+            }
+            GivenUp::Connection => {
+                socket.close(error, ended);
+                self.waits.state().watched.remove(&socket.socket().number());
+            }
         }
     }
     fn put_in_line(&self, socket: &Arc<OpenSocket>, waiter: Waiter, driver: &mut Driver) {

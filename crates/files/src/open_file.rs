@@ -127,6 +127,7 @@ mod tests {
             then: 0,
             group: 0,
             note,
+            deadline: None,
         };
         Request { op, after }
     }

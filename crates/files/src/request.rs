@@ -1,14 +1,18 @@
 //! Requests, once they were copied out of the ring and checked.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use everwarp_contract::files as device;
 use everwarp_contract::{DevFileDone, DevFileRequest, DevFileStat, DevNetAddress};
-use everwarp_io::Shutdown;
+use everwarp_io::{Shutdown, SocketOption};
 
 use crate::errno::FileErrno;
 use crate::grants::How;
 use crate::memory::{Memory, Range};
+
+/// When a request has to be done, and a number that no other has.
+pub(crate) type Deadline = (Instant, u64);
 
 /// The task that goes on when a request is done.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +20,7 @@ pub(crate) struct After {
     pub(crate) then: u32,
     pub(crate) group: u32,
     pub(crate) note: u32,
+    pub(crate) deadline: Option<Deadline>,
 }
 
 impl After {
@@ -96,13 +101,22 @@ pub(crate) enum OfTime {
     },
     Tick(u32),
     Stop(u32),
+    /// Ends the wait for a timer of the request with a note.
+    Cancel {
+        handle: u32,
+        note: u32,
+    },
 }
 
 /// What kind of socket is opened, and its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfNetwork {
     Listen(SocketAddr),
-    Connect(SocketAddr),
+    /// Within this many nanoseconds; 0: without a limit.
+    Connect {
+        address: SocketAddr,
+        within: u64,
+    },
     Datagrams(SocketAddr),
 }
 
@@ -130,6 +144,14 @@ pub(crate) enum OfSocket {
     Address {
         to: Range,
     },
+    Peer {
+        to: Range,
+    },
+    SetOption {
+        option: SocketOption,
+        value: u64,
+    },
+    Option(SocketOption),
     /// The outcome of making a connection.
     Connect,
 }
@@ -158,6 +180,13 @@ pub(crate) enum Asked {
     Socket {
         handle: u32,
         op: OfSocket,
+        /// How many nanoseconds it may take; 0: without a limit.
+        within: u64,
+    },
+    /// Ends requests that wait and have this note.
+    Cancel {
+        handle: u32,
+        note: u32,
     },
 }
 
@@ -167,6 +196,7 @@ pub(crate) fn after(record: &DevFileRequest) -> After {
         then: record.then,
         group: record.group,
         note: record.note,
+        deadline: None,
     }
 }
 
@@ -191,7 +221,17 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
         Ok(Asked::Socket {
             handle: record.handle,
             op,
+            within: match record.op {
+                device::FILE_ACCEPT | device::FILE_RECEIVE | device::FILE_SEND => record.offset,
+                _ => 0,
+            },
         })
+    };
+    let option = || {
+        let number = u32::try_from(record.offset).ok();
+        number
+            .and_then(SocketOption::of_number)
+            .ok_or(FileErrno::INVAL)
     };
     let stat = || memory.range(record.address, size_of::<DevFileStat>() as u64);
     let op = match record.op {
@@ -223,7 +263,12 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
         }
         device::FILE_TICK => return Ok(Asked::Time(OfTime::Tick(record.handle))),
         device::FILE_LISTEN => return Ok(Asked::Network(OfNetwork::Listen(address()?))),
-        device::FILE_CONNECT => return Ok(Asked::Network(OfNetwork::Connect(address()?))),
+        device::FILE_CONNECT => {
+            return Ok(Asked::Network(OfNetwork::Connect {
+                address: address()?,
+                within: record.address,
+            }));
+        }
         device::FILE_DATAGRAMS => return Ok(Asked::Network(OfNetwork::Datagrams(address()?))),
         device::FILE_ACCEPT => {
             let peer = place_if_any(record.address)?;
@@ -258,6 +303,23 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
             let to = place(record.address)?;
             return of_socket(OfSocket::Address { to });
         }
+        device::FILE_PEER => {
+            let to = place(record.address)?;
+            return of_socket(OfSocket::Peer { to });
+        }
+        device::FILE_SET_OPTION => {
+            return of_socket(OfSocket::SetOption {
+                option: option()?,
+                value: record.address,
+            });
+        }
+        device::FILE_OPTION => return of_socket(OfSocket::Option(option()?)),
+        device::FILE_CANCEL => {
+            return Ok(Asked::Cancel {
+                handle: record.handle,
+                note: record.offset as u32,
+            });
+        }
         device::FILE_READ => Op::Read {
             from: record.offset,
             to: range()?,
@@ -279,4 +341,25 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
         handle: record.handle,
         op,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_the_numbers_of_their_names() {
+        for (number, option) in [
+            (device::SOCKET_NO_DELAY, SocketOption::NoDelay),
+            (device::SOCKET_REUSE_ADDRESS, SocketOption::ReuseAddress),
+            (device::SOCKET_KEEP_ALIVE, SocketOption::KeepAlive),
+            (device::SOCKET_BROADCAST, SocketOption::Broadcast),
+            (device::SOCKET_RECEIVE_BUFFER, SocketOption::ReceiveBuffer),
+            (device::SOCKET_SEND_BUFFER, SocketOption::SendBuffer),
+            (device::SOCKET_TIME_TO_LIVE, SocketOption::TimeToLive),
+            (device::SOCKET_ONLY_V6, SocketOption::OnlyV6),
+        ] {
+            assert_eq!(SocketOption::of_number(number), Some(option));
+        }
+    }
 }

@@ -286,6 +286,7 @@ impl Server {
             | Asked::List { .. }
             | Asked::Time(_)
             | Asked::Network(_)
+            | Asked::Cancel { .. }
             | Asked::Socket { .. } => Ok((None, asked)),
             Asked::Of { handle, op } => {
                 let file = match self.handles.get(handle).ok_or(FileErrno::BADF)? {
@@ -346,8 +347,15 @@ impl Server {
             }
             Ok((_, Asked::Time(asked))) => times.push((asked, after)),
             Ok((_, Asked::Network(asked))) => self.ask_network(&asked, after, driver),
-            Ok((_, Asked::Socket { handle, op })) => match self.handles.get(handle) {
-                Some(Open::Socket(socket)) => self.ask_socket(&socket, op, after, driver),
+            Ok((_, Asked::Cancel { handle, note })) => match self.handles.get(handle) {
+                Some(Open::Socket(socket)) => self.cancel(&socket, note, after),
+                // A wait for the timer may be among those.
+                Some(Open::Timer) => times.push((OfTime::Cancel { handle, note }, after)),
+                Some(Open::File(_)) => self.finish(after, Err(FileErrno::NOTSUP)),
+                None => self.finish(after, Err(FileErrno::BADF)),
+            },
+            Ok((_, Asked::Socket { handle, op, within })) => match self.handles.get(handle) {
+                Some(Open::Socket(socket)) => self.ask_socket(&socket, op, within, after, driver),
                 Some(_) => self.finish(after, Err(FileErrno::NOTSOCK)),
                 None => self.finish(after, Err(FileErrno::BADF)),
             },

@@ -11,7 +11,7 @@ use everwarp_contract::{DevNetAddress, DevType, Layout};
 use everwarp_io::{Connection, DATAGRAM_MOST, Endpoint, Interest, Listener, Shutdown, Socket};
 
 use crate::errno::FileErrno;
-use crate::lines::{Finish, Lines};
+use crate::lines::{Finish, Lines, Name, Named};
 use crate::request::{After, Ended, OfSocket};
 
 /// Bytes that move at a time.
@@ -54,6 +54,15 @@ impl Waiter {
             sent => Ok(sent as u32),
         };
         (self.after, result)
+    }
+}
+
+impl Named for Waiter {
+    fn has_name(&self, name: Name) -> bool {
+        match name {
+            Name::Note(note) => self.after.note == note,
+            Name::Deadline(number) => self.after.deadline.is_some_and(|(_, own)| own == number),
+        }
     }
 }
 
@@ -108,6 +117,17 @@ pub(crate) enum Driven {
     Done,
     /// More has come: once more.
     Again,
+}
+
+/// What the caller has to do once requests are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum GivenUp {
+    Nothing,
+    /// Have the socket driven.
+    Drive,
+    /// Close the socket, whose connection is not made, and which no handle names.
+    Connection,
 }
 
 impl From<Connection> for OpenSocket {
@@ -166,6 +186,17 @@ impl OpenSocket {
     pub(crate) fn is_ready(&self) -> bool {
         self.lines().ready()
     }
+    /// Gives requests up before they are done.
+    pub(crate) fn give_up(&self, name: Name, error: FileErrno, ended: &mut Ended) -> GivenUp {
+        let (found, driven) = self.lines().strike(name, error);
+        let connects = found.iter().any(|w| matches!(w.op, OfSocket::Connect));
+        ended.extend(found.into_iter().map(|waiter| waiter.given_up(error)));
+        match connects {
+            true => GivenUp::Connection,
+            false if driven => GivenUp::Drive,
+            false => GivenUp::Nothing,
+        }
+    }
     /// Takes no more requests, and ends those that wait.
     pub(crate) fn close(&self, error: FileErrno, ended: &mut Ended) {
         let waiters = self.lines().close();
@@ -196,8 +227,10 @@ impl OpenSocket {
                     Err(Stop::Error(error)) => end(waiter.given_up(error)),
                     Err(stop @ (Stop::Wait | Stop::Turn)) => {
                         let back = self.lines().put_back(line, waiter);
-                        if let Err(waiter) = back {
-                            end(waiter.given_up(FileErrno::CANCELED));
+                        if let Err((waiter, error)) = back {
+                            // What comes after it has its turn.
+                            end(waiter.given_up(error));
+                            continue;
                         }
                         goes_on |= matches!(stop, Stop::Turn);
                         break;
@@ -302,6 +335,19 @@ impl OpenSocket {
                 let address = self.socket().local_address()?;
                 to.copy_in(DevNetAddress::from(address).bytes())?;
                 Ok(0)
+            }
+            OfSocket::Peer { to } => {
+                let address = self.socket().peer_address()?;
+                to.copy_in(DevNetAddress::from(address).bytes())?;
+                Ok(0)
+            }
+            OfSocket::SetOption { option, value } => {
+                option.set(self.socket(), *value)?;
+                Ok(0)
+            }
+            OfSocket::Option(option) => {
+                let value = option.get(self.socket())?;
+                Ok(u32::try_from(value).unwrap_or(u32::MAX))
             }
             OfSocket::Connect => {
                 self.endpoint()?.finish_connect()?;

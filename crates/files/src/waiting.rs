@@ -5,11 +5,20 @@ use std::time::Instant;
 
 use crate::driver::Driver;
 use crate::errno::FileErrno;
+use crate::lines::Name;
 use crate::request::{After, Ended, OfTime};
 use crate::server::{ROUND, Server, WAITING};
 
 /// Timers that expire together, at most: tasks go on after these while others expire.
 const TOGETHER: usize = 1024;
+
+/// Whether the thread that waits has to wait for less long than before.
+pub(crate) fn is_sooner(next: Option<Instant>, before: Option<Instant>) -> bool {
+    match (next, before) {
+        (Some(next), Some(before)) => next < before,
+        (next, _) => next.is_some(),
+    }
+}
 
 impl Server {
     /// Takes requests for timers in, which are counted among those in flight already.
@@ -21,8 +30,9 @@ impl Server {
         {
             let mut work = self.work();
             asked.retain(|(asked, after)| {
-                // However many wait: a stop makes room.
-                let counted = work.waiting < WAITING || matches!(asked, OfTime::Stop(_));
+                // However many wait: a stop and a cancel make room.
+                let counted = work.waiting < WAITING
+                    || matches!(asked, OfTime::Stop(_) | OfTime::Cancel { .. });
                 work.waiting += u64::from(counted);
                 if !counted {
                     refused.push(*after);
@@ -36,17 +46,14 @@ impl Server {
         let mut ended = Vec::new();
         let sooner = {
             let mut state = self.waits.state();
-            let before = state.clock.next();
+            let before = state.next();
             let now = Instant::now();
             for (asked, after) in asked {
                 state
                     .clock
                     .ask(now, asked, after, &self.handles, &mut ended);
             }
-            match (state.clock.next(), before) {
-                (Some(next), Some(before)) => next < before,
-                (next, _) => next.is_some(),
-            }
+            is_sooner(state.next(), before)
         };
         if sooner {
             self.waits.wake();
@@ -57,6 +64,12 @@ impl Server {
     pub(crate) fn finish_waits(&self, ended: Ended) {
         if ended.is_empty() {
             return;
+        }
+        if ended.iter().any(|(after, _)| after.deadline.is_some()) {
+            let mut state = self.waits.state();
+            for key in ended.iter().filter_map(|(after, _)| after.deadline) {
+                state.deadlines.remove(&key);
+            }
         }
         let (all, failed) = (
             ended.len(),
@@ -76,11 +89,21 @@ impl Server {
         let mut driver = Driver::default();
         loop {
             let mut ended = Vec::new();
-            let (all, next, over) = {
+            let (all, next, over, overdue) = {
                 let mut state = self.waits.state();
-                let all = state.clock.expire(Instant::now(), TOGETHER, &mut ended);
-                (all, state.clock.next(), state.over)
+                let now = Instant::now();
+                let overdue = state.overdue(now);
+                let all = state.clock.expire(now, TOGETHER, &mut ended);
+                (all, state.next(), state.over, overdue)
             };
+            for ((_, number), socket) in overdue {
+                self.give_up(
+                    &socket,
+                    Name::Deadline(number),
+                    FileErrno::TIMEDOUT,
+                    &mut ended,
+                );
+            }
             self.finish_waits(ended);
             self.deliver();
             if over || self.is_lost() {
@@ -113,6 +136,7 @@ impl Server {
             state.clock.end(&self.handles, &mut ended);
             // A socket that is being driven finds out when it has to wait.
             state.over = true;
+            state.deadlines.clear();
             state.watched.drain().map(|(_, socket)| socket).collect()
         };
         for socket in watched.iter().chain(&self.handles.remove_sockets()) {

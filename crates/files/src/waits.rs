@@ -1,12 +1,14 @@
 //! What tasks wait for outside of files, and the thread that waits for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use everwarp_io::Reactor;
 
 use crate::clock::Clock;
+use crate::request::Deadline;
 use crate::socket::OpenSocket;
 
 /// What tasks wait for outside of files.
@@ -21,8 +23,38 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     /// Sockets for whose readiness the thread waits, by their numbers.
     pub(crate) watched: HashMap<u64, Arc<OpenSocket>>,
+    /// Sockets whose requests have deadlines.
+    pub(crate) deadlines: BTreeMap<Deadline, Arc<OpenSocket>>,
+    last_deadline: u64,
     /// Nothing is waited for any more.
     pub(crate) over: bool,
+}
+
+impl State {
+    /// When the next timer expires, or the next deadline is over.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first_key_value().map(|(key, _)| key.0);
+        let times = [self.clock.next(), deadline];
+        times.into_iter().flatten().min()
+    }
+    /// Sets a deadline for a request of a socket. `None`: no clock gets there.
+    pub(crate) fn limit(&mut self, socket: &Arc<OpenSocket>, nanos: u64) -> Option<Deadline> {
+        let at = Instant::now().checked_add(Duration::from_nanos(nanos))?;
+        self.last_deadline += 1;
+        let key = (at, self.last_deadline);
+        self.deadlines.insert(key, socket.clone());
+        Some(key)
+    }
+    /// Takes the deadlines that are over.
+    pub(crate) fn overdue(&mut self, now: Instant) -> Vec<(Deadline, Arc<OpenSocket>)> {
+        let mut found = Vec::new();
+        while let Some(first) = self.deadlines.first_entry()
+            && first.key().0 <= now
+        {
+            found.push(first.remove_entry());
+        }
+        found
+    }
 }
 
 impl Waits {
@@ -32,6 +64,8 @@ impl Waits {
             state: Mutex::new(State {
                 clock: Clock::new(timers),
                 watched: HashMap::new(),
+                deadlines: BTreeMap::new(),
+                last_deadline: 0,
                 over: false,
             }),
         })

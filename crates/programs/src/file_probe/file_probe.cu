@@ -28,6 +28,14 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
     case 20: return files.send_to(handle, (const u8*)s.address, s.len, *(const DevNetAddress*)s.offset, then);
     case 21: return files.shut(handle, (u32)s.offset, then);
     case 22: return files.address(handle, (DevNetAddress*)s.address, then);
+    case 23: return files.peer(handle, (DevNetAddress*)s.address, then);
+    case 24: return files.set_option(handle, (u32)s.offset, s.address, then);
+    case 25: return files.option(handle, (u32)s.offset, then);
+    case 26: return files.cancel(handle, (u32)s.offset, then);
+    case 27: return files.connect_within(*(const DevNetAddress*)s.address, s.offset, then);
+    case 28: return files.accept_within(handle, (DevNetAddress*)s.address, s.offset, then);
+    case 29: return files.receive_within(handle, (u8*)s.address, s.len, s.offset, then);
+    case 30: return files.send_within(handle, (const u8*)s.address, s.len, s.offset, then);
     default: return files.list(handle, (const u8*)s.address, s.len, (u8*)s.offset, s.room, then);
   }
 }

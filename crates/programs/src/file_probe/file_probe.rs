@@ -63,6 +63,14 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
         20 => files.send_to(handle, bytes, step.len, net_address(step.offset), then),
         21 => files.shut(handle, step.offset as u32, then),
         22 => files.address(handle, DevPtr::new(step.address), then),
+        23 => files.peer(handle, DevPtr::new(step.address), then),
+        24 => files.set_option(handle, step.offset as u32, step.address, then),
+        25 => files.option(handle, step.offset as u32, then),
+        26 => files.cancel(handle, step.offset as u32, then),
+        27 => files.connect_within(net_address(step.address), step.offset, then),
+        28 => files.accept_within(handle, DevPtr::new(step.address), step.offset, then),
+        29 => files.receive_within(handle, bytes, step.len, step.offset, then),
+        30 => files.send_within(handle, bytes, step.len, step.offset, then),
         _ => {
             let (to, room) = (DevPtr::new(step.offset), step.room.into());
             files.list(handle, bytes, step.len, to, room, then)

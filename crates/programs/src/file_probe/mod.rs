@@ -99,6 +99,17 @@ pub enum Op {
     /// The directions are `offset`.
     Shut,
     Address,
+    Peer,
+    /// The setting is `offset`, here and of the next one, and the value in `address`.
+    SetOption,
+    Option,
+    /// The note, which is the number of a step, is `offset`.
+    Cancel,
+    /// The limit is `offset`, here and of the next three.
+    ConnectWithin,
+    AcceptWithin,
+    ReceiveWithin,
+    SendWithin,
 }
 
 impl DevFileStep {

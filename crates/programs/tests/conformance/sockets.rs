@@ -3,11 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp::files::{
     Connection, DevNetAddress, FileErrno, Files, FilesConfig, Listener, Network, Rights,
-    SHUT_RECEIVING, SHUT_SENDING,
+    SHUT_RECEIVING, SHUT_SENDING, SOCKET_KEEP_ALIVE, SOCKET_NO_DELAY, SOCKET_SEND_BUFFER,
+    SOCKET_TIME_TO_LIVE,
 };
 use everwarp::{Buffer, DevType, Device, Engine, Layout, Pending, Select};
 use everwarp_programs::echo::{self, Echo};
@@ -29,6 +30,9 @@ pub(crate) const ALL: &[Case] = cases![
     sockets_without_a_free_handle_leave_peers_in_the_queue,
     sockets_refuse_wrong_requests,
     sockets_outlast_a_park,
+    sockets_give_up_at_a_deadline,
+    sockets_cancel_requests_that_wait,
+    sockets_have_settings_and_peers,
 ];
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
@@ -675,4 +679,158 @@ fn sockets_outlast_a_park(select: Select) {
         assert_eq!(echo, [round]);
     }
     assert_eq!(pending.wait().expect("it runs").value, 120);
+}
+
+const MS: u64 = 1_000_000;
+const HOUR: u64 = 3_600_000 * MS;
+
+fn sockets_give_up_at_a_deadline(select: Select) {
+    let engine = start(select);
+    let files = files(&engine, FilesConfig::default());
+    files.allow(network("*:*", ""));
+    let (listener, at) = listener(families()[0]);
+    let listens = files.give_listener(&listener).expect("a free handle").0;
+    let (talks, mut peer) = pair(&files);
+    let much = shared(&files, &vec![1; 64 << 20]);
+    let bytes = shared(&files, &[0; 10]);
+    let to = place(&files, Some(at));
+    // Addresses of examples, which no machine has.
+    let nowhere = place(&files, Some(([192, 0, 2, 1], 9).into()));
+    let within = |op, handle, nanos, at: &Buffer<u8>, len| {
+        DevFileStep::new(op, handle, nanos, address(at), len)
+    };
+    let steps = [
+        DevFileStep::new(Op::AcceptWithin, listens, 5 * MS, 0, 0),
+        within(Op::ReceiveWithin, talks, 5 * MS, &bytes, 10),
+        // The peer does not read, and no system has so much room.
+        within(Op::SendWithin, talks, 20 * MS, &much, 64 << 20),
+        within(Op::SendWithin, talks, 5 * MS, &much, 64 << 20),
+        within(Op::ConnectWithin, 0, 5 * MS, &nowhere, 0),
+        // Those that are done in time.
+        within(Op::ConnectWithin, 0, HOUR, &to, 0),
+        DevFileStep::new(Op::AcceptWithin, listens, HOUR, 0, 0),
+        within(Op::ReceiveWithin, talks, HOUR, &bytes, 10),
+        // One that no clock reaches.
+        within(Op::ReceiveWithin, talks, u64::MAX, &bytes, 10),
+    ];
+    let script = script(&engine, &files, &steps);
+    let begin = Instant::now();
+    let mut pending = script.submit(&engine, 0, 5).expect("there is room");
+    assert_eq!(pending.wait().expect("they end").value, 5);
+    assert!(begin.elapsed() >= Duration::from_millis(20));
+    let mut pending = script.submit(&engine, 5, 4).expect("there is room");
+    in_flight(&files, 2);
+    peer.write_all(b"bytes").expect("it is connected");
+    in_flight(&files, 1);
+    peer.write_all(b"more").expect("it is connected");
+    assert_eq!(pending.wait().expect("they end").value, 4);
+    let results = results(&script);
+    let late = error(FileErrno::TIMEDOUT);
+    assert_eq!(results[..2], [late; 2]);
+    let part = matches!(results[2], Some(Ok(1..0x400_0000)));
+    assert!(part || results[2] == late, "{:?}", results[2]);
+    assert_eq!(results[3], late);
+    assert!(matches!(results[4], Some(Err(_))), "{:?}", results[4]);
+    assert!(handle(&results, 5) != handle(&results, 6));
+    assert_eq!(results[7..], [5, 4].map(|n| Some(Ok(n))));
+    assert_eq!(open(&files), 4);
+}
+
+fn sockets_cancel_requests_that_wait(select: Select) {
+    let engine = start(select);
+    let config = FilesConfig {
+        timers: 10,
+        ..FilesConfig::default()
+    };
+    let files = files(&engine, config);
+    let (listener, _at) = listener(families()[0]);
+    let listens = files.give_listener(&listener).expect("a free handle").0;
+    let (talks, mut peer) = pair(&files);
+    let file = tempfile::tempfile().expect("a temporary file");
+    let file = files.give(file, Rights::ReadWrite, false);
+    let file = file.expect("a free handle").0;
+    let bytes = shared(&files, &[0; 20]);
+    let cancel = |handle, note| DevFileStep::new(Op::Cancel, handle, note, 0, 0);
+    let steps = [
+        step(Op::Accept, listens, 0, 0),
+        step(Op::Receive, talks, address(&bytes), 10),
+        step(Op::Receive, talks, address(&bytes) + 10, 10),
+        DevFileStep::new(Op::Timer, 0, HOUR, HOUR, 0).then(4),
+        step(Op::Tick, 0, 0, 0).of(3),
+        cancel(listens, 0),
+        cancel(talks, 1),
+        cancel(0, 4).of(3),
+        // No request has such a note.
+        cancel(talks, 77),
+        cancel(file, 1),
+        cancel(talks ^ 1 << 20, 1),
+        step(Op::Close, 0, 0, 0).of(3),
+    ];
+    let script = script(&engine, &files, &steps);
+    let mut waiting = script.submit(&engine, 0, 4).expect("there is room");
+    wait_until("the timer is set and they wait", || {
+        let stats = files.stats().expect("there are counters");
+        (stats.open, stats.in_flight) == (4, 4)
+    });
+    let mut cancels = script.submit(&engine, 5, 6).expect("there is room");
+    assert_eq!(cancels.wait().expect("nothing keeps them").value, 6);
+    in_flight(&files, 1);
+    peer.write_all(b"bytes").expect("it is connected");
+    assert_eq!(waiting.wait().expect("they end").value, 5);
+    let mut close = script.submit(&engine, 11, 1).expect("there is room");
+    assert_eq!(close.wait().expect("it is open").value, 1);
+    let results = results(&script);
+    let canceled = error(FileErrno::CANCELED);
+    assert_eq!(results[..3], [canceled, canceled, Some(Ok(5))]);
+    assert_eq!(results[4], canceled);
+    assert_eq!(results[5..9], [Some(Ok(0)); 4]);
+    assert_eq!(results[9], error(FileErrno::NOTSUP));
+    assert_eq!(results[10], error(FileErrno::BADF));
+    assert_eq!(results[11], Some(Ok(0)));
+    let bytes = bytes.read().expect("it can be read");
+    assert_eq!(bytes[10..15], *b"bytes");
+}
+
+fn sockets_have_settings_and_peers(select: Select) {
+    let engine = start(select);
+    for at in families() {
+        let files = files(&engine, FilesConfig::default());
+        let (tcp, at) = listen(at);
+        files.allow(network(&at.port().to_string(), "0"));
+        let to = place(&files, Some(at));
+        let any = place(&files, Some(at_any_port(at)));
+        let (peer, none) = (place(&files, None), place(&files, None));
+        let set =
+            |option: u32, value| DevFileStep::new(Op::SetOption, 0, option.into(), value, 0).of(0);
+        let get = |option: u32| DevFileStep::new(Op::Option, 0, option.into(), 0, 0).of(0);
+        let steps = chain(&[
+            step(Op::Connect, 0, address(&to), 0),
+            step(Op::Peer, 0, address(&peer), 0).of(0),
+            set(SOCKET_NO_DELAY, 0),
+            get(SOCKET_NO_DELAY),
+            set(SOCKET_KEEP_ALIVE, 1),
+            get(SOCKET_KEEP_ALIVE),
+            set(SOCKET_TIME_TO_LIVE, 9),
+            get(SOCKET_TIME_TO_LIVE),
+            set(SOCKET_SEND_BUFFER, 50_000),
+            get(SOCKET_SEND_BUFFER),
+            set(SOCKET_NO_DELAY, 2),
+            set(99, 1),
+            // What has failed can only be read.
+            set(9, 1),
+            step(Op::Listen, 0, address(&any), 0),
+            step(Op::Peer, 0, address(&none), 0).of(13),
+        ]);
+        let script = script(&engine, &files, &steps);
+        let results = run(&engine, &script, 1);
+        handle(&results, 0);
+        assert_eq!(placed(&peer), Some(at));
+        assert_eq!(results[1..9], [0, 0, 0, 0, 1, 0, 9, 0].map(|n| Some(Ok(n))));
+        // The system may make it larger.
+        assert!(matches!(results[9], Some(Ok(50_000..))), "{results:?}");
+        let wrong = [FileErrno::INVAL, FileErrno::INVAL, FileErrno::NOTSUP];
+        assert_eq!(results[10..13], wrong.map(error));
+        assert_eq!(results[14], error(FileErrno::NOTCONN));
+        drop(tcp);
+    }
 }

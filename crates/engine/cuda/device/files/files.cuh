@@ -106,13 +106,13 @@ struct Files {
     return open_socket(FILE_DATAGRAMS, at, then);
   }
   __device__ __forceinline__ bool accept(u32 handle, DevNetAddress* peer, Then then) {
-    return post(FILE_ACCEPT, handle, 0, peer, 0, then);
+    return accept_within(handle, peer, 0, then);
   }
   __device__ __forceinline__ bool receive(u32 handle, u8* to, u32 len, Then then) {
-    return post(FILE_RECEIVE, handle, 0, to, len, then);
+    return receive_within(handle, to, len, 0, then);
   }
   __device__ __forceinline__ bool send(u32 handle, const u8* from, u32 len, Then then) {
-    return post(FILE_SEND, handle, 0, from, len, then);
+    return send_within(handle, from, len, 0, then);
   }
   __device__ __forceinline__ bool receive_from(u32 handle, u8* to, u32 len, DevNetAddress* sender, Then then) {
     return post(FILE_RECEIVE_FROM, handle, 0, to, len, then, sender);
@@ -126,9 +126,34 @@ struct Files {
   __device__ __forceinline__ bool address(u32 handle, DevNetAddress* to, Then then) {
     return post(FILE_ADDRESS, handle, 0, to, 0, then);
   }
+  // A limit of 0 nanoseconds is none.
+  __device__ __forceinline__ bool connect_within(const DevNetAddress& to, u64 nanos, Then then) {
+    return open_socket(FILE_CONNECT, to, then, nanos);
+  }
+  __device__ __forceinline__ bool accept_within(u32 handle, DevNetAddress* peer, u64 nanos, Then then) {
+    return post(FILE_ACCEPT, handle, nanos, peer, 0, then);
+  }
+  __device__ __forceinline__ bool receive_within(u32 handle, u8* to, u32 len, u64 nanos, Then then) {
+    return post(FILE_RECEIVE, handle, nanos, to, len, then);
+  }
+  __device__ __forceinline__ bool send_within(u32 handle, const u8* from, u32 len, u64 nanos, Then then) {
+    return post(FILE_SEND, handle, nanos, from, len, then);
+  }
+  __device__ __forceinline__ bool cancel(u32 handle, u32 note, Then then) {
+    return post(FILE_CANCEL, handle, note, nullptr, 0, then);
+  }
+  __device__ __forceinline__ bool set_option(u32 handle, u32 option, u64 value, Then then) {
+    return post(FILE_SET_OPTION, handle, option, (void*)value, 0, then);
+  }
+  __device__ __forceinline__ bool option(u32 handle, u32 option, Then then) {
+    return post(FILE_OPTION, handle, option, nullptr, 0, then);
+  }
+  __device__ __forceinline__ bool peer(u32 handle, DevNetAddress* to, Then then) {
+    return post(FILE_PEER, handle, 0, to, 0, then);
+  }
   __device__ __forceinline__ static u64 port_and_scope(const DevNetAddress& a) { return (u64)a.scope << 32 | a.port; }
-  __device__ __forceinline__ bool open_socket(u32 op, const DevNetAddress& a, Then then) {
-    return post(op, 0, port_and_scope(a), nullptr, 0, then, (void*)a.high, a.low);
+  __device__ __forceinline__ bool open_socket(u32 op, const DevNetAddress& a, Then then, u64 nanos = 0) {
+    return post(op, 0, port_and_scope(a), (void*)nanos, 0, then, (void*)a.high, a.low);
   }
 
   // Acquires the page with the byte at `offset` of a cached file, for the running task or for the task that goes on. One lane of
