@@ -6,7 +6,7 @@ mod twin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everwarp::files::{DevFiles, FILE_DOOR_STEP, FILE_SPAWNS, Files, FilesConfig, FilesError};
+use everwarp::files::{DevFiles, FILE_DOOR_STEP, Files, FilesConfig, FilesError};
 use everwarp::{Buffer, DevPtr, DevTask, Engine, EngineKind, Instance, dev_struct, program};
 
 use twin::{begin, clock, door, woken};
