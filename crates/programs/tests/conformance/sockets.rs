@@ -718,12 +718,15 @@ fn sockets_give_up_at_a_deadline(select: Select) {
     let mut pending = script.submit(&engine, 0, 5).expect("there is room");
     assert_eq!(pending.wait().expect("they end").value, 5);
     assert!(begin.elapsed() >= Duration::from_millis(20));
-    let mut pending = script.submit(&engine, 5, 4).expect("there is room");
+    let mut pending = script.submit(&engine, 5, 2).expect("there is room");
+    assert_eq!(pending.wait().expect("they meet").value, 2);
+    in_flight(&files, 0);
+    let mut pending = script.submit(&engine, 7, 2).expect("there is room");
     in_flight(&files, 2);
     peer.write_all(b"bytes").expect("it is connected");
     in_flight(&files, 1);
     peer.write_all(b"more").expect("it is connected");
-    assert_eq!(pending.wait().expect("they end").value, 4);
+    assert_eq!(pending.wait().expect("they end").value, 2);
     let results = results(&script);
     let late = error(FileErrno::TIMEDOUT);
     assert_eq!(results[..2], [late; 2]);
@@ -755,7 +758,7 @@ fn sockets_cancel_requests_that_wait(select: Select) {
         step(Op::Accept, listens, 0, 0),
         step(Op::Receive, talks, address(&bytes), 10),
         step(Op::Receive, talks, address(&bytes) + 10, 10),
-        DevFileStep::new(Op::Timer, 0, HOUR, HOUR, 0).then(4),
+        DevFileStep::new(Op::Timer, 0, HOUR, HOUR, 0),
         step(Op::Tick, 0, 0, 0).of(3),
         cancel(listens, 0),
         cancel(talks, 1),
@@ -767,16 +770,19 @@ fn sockets_cancel_requests_that_wait(select: Select) {
         step(Op::Close, 0, 0, 0).of(3),
     ];
     let script = script(&engine, &files, &steps);
-    let mut waiting = script.submit(&engine, 0, 4).expect("there is room");
-    wait_until("the timer is set and they wait", || {
-        let stats = files.stats().expect("there are counters");
-        (stats.open, stats.in_flight) == (4, 4)
-    });
+    let mut timer = script.submit(&engine, 3, 1).expect("there is room");
+    assert_eq!(timer.wait().expect("it is set").value, 1);
+    // Its own request is not counted with those that wait.
+    in_flight(&files, 0);
+    let mut waiting = script.submit(&engine, 0, 3).expect("there is room");
+    let mut ticks = script.submit(&engine, 4, 1).expect("there is room");
+    in_flight(&files, 4);
     let mut cancels = script.submit(&engine, 5, 6).expect("there is room");
     assert_eq!(cancels.wait().expect("nothing keeps them").value, 6);
     in_flight(&files, 1);
     peer.write_all(b"bytes").expect("it is connected");
-    assert_eq!(waiting.wait().expect("they end").value, 5);
+    assert_eq!(waiting.wait().expect("they end").value, 3);
+    assert_eq!(ticks.wait().expect("it is cancelled").value, 1);
     let mut close = script.submit(&engine, 11, 1).expect("there is room");
     assert_eq!(close.wait().expect("it is open").value, 1);
     let results = results(&script);
