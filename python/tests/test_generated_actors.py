@@ -21,7 +21,7 @@ PROGRAMS = int(os.environ.get("EVERWARP_ACTOR_PROGRAMS", "2000"))
 TOGETHER = 100
 PARTS = 8
 #: On a GPU the classes of an engine are compiled together, for some seconds.
-PROGRAMS_ON_A_GPU, TOGETHER_ON_A_GPU = 24, 6
+PROGRAMS_ON_A_GPU, TOGETHER_ON_A_GPU = 6, 2
 #: Actors of each class.
 ACTORS = 3
 GETTERS = ("get_sum", "get_mixed", "get_asked", "get_ratio", "get_did")
