@@ -130,6 +130,10 @@ fn place_of(
         return Ok((Place::Own, why, with_streams().map_err(refused)?));
     }
     let why_not = match kind {
+        EngineKind::Cuda if open.auto => {
+            "it has names, timers, groups, topics and streams, too; everwarp.engine(\"cuda\") runs actors on the GPU"
+                .to_owned()
+        }
         EngineKind::Cuda => {
             let program = program_of(name, modules).map_err(refused)?;
             match program.not_on_cuda() {
@@ -273,6 +277,12 @@ pub(crate) fn actor_error(running: &Running, error: &ActorError) -> PyErr {
             "there is room for {limit} actors of this program with its streams and topics, and all are there: end some, or \
              give the first `spawn` of one of its classes a larger `capacity`"
         )),
+        ActorError::NoServices { what, .. } | ActorError::CpuOnly { what } => {
+            StartFailed::new_err(format!(
+                "{what} are on the CPU engine only, and these actors run on a GPU: make the engine with \
+                 everwarp.engine(\"cpu\")"
+            ))
+        }
         ActorError::Supervised { .. } | ActorError::NoGroup { .. } => {
             PyValueError::new_err(error.to_string())
         }
