@@ -38,6 +38,7 @@ pub(crate) enum CliError {
     #[error("`--adapter` chooses the adapter of the wgpu engine, which runs native programs")]
     #[diagnostic(help("add --engine wgpu, or leave it out"))]
     AdapterWithoutWgpu,
+    #[cfg(feature = "wgpu")]
     #[error("{} is there, and it is not of a page that `everwarp web` has written", path.display())]
     #[diagnostic(help("choose another folder, or move the file away"))]
     NotOfPage { path: PathBuf },

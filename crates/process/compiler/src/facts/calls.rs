@@ -68,6 +68,18 @@ pub(crate) struct CallGraph {
 }
 
 impl CallGraph {
+    /// A graph in which each function calls these, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(calls: &[&[u32]]) -> Self {
+        let calls = calls.iter().map(|direct| Calls {
+            direct: direct.iter().copied().collect(),
+            ..Calls::default()
+        });
+        Self {
+            functions: calls.collect(),
+            ..Self::default()
+        }
+    }
     /// Reads the bodies. Imported functions come first, and last those that wait and notify.
     pub(crate) fn new<'b>(
         module: &Module,

@@ -155,19 +155,6 @@ fn nodes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::calls::Calls;
-
-    /// Functions by what they call.
-    fn graph(calls: &[&[u32]]) -> CallGraph {
-        let calls = calls.iter().map(|direct| Calls {
-            direct: direct.iter().copied().collect(),
-            ..Calls::default()
-        });
-        CallGraph {
-            functions: calls.collect(),
-            ..CallGraph::default()
-        }
-    }
 
     fn chains(calls: &[&[u32]], weights: &[u64]) -> Chains {
         let takes = Takes {
@@ -175,7 +162,7 @@ mod tests {
             between: |_: u32| 0,
             trampoline: 0,
         };
-        Chains::new(&graph(calls), &Referenced::default(), &takes)
+        Chains::new(&CallGraph::of(calls), &Referenced::default(), &takes)
     }
 
     #[test]
@@ -207,7 +194,7 @@ mod tests {
     #[test]
     fn functions_that_a_trampoline_runs_are_one_part_of_a_chain() {
         // 0 tail calls 1, which tail calls 2, which calls 3; 4 calls 0.
-        let mut graph = graph(&[&[1], &[2], &[3], &[], &[0]]);
+        let mut graph = CallGraph::of(&[&[1], &[2], &[3], &[], &[0]]);
         graph.trampolines = BTreeMap::from([(0, 0), (1, 0)]);
         graph.targets = vec![vec![0, 1, 2]];
         let takes = Takes {

@@ -135,18 +135,9 @@ fn components(called: &[Vec<usize>]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::calls::Calls;
 
     fn circles(calls: &[&[u32]]) -> Vec<u32> {
-        let calls = calls.iter().map(|direct| Calls {
-            direct: direct.iter().copied().collect(),
-            ..Calls::default()
-        });
-        let graph = CallGraph {
-            functions: calls.collect(),
-            ..CallGraph::default()
-        };
-        in_circles(&graph, &Referenced::default())
+        in_circles(&CallGraph::of(calls), &Referenced::default())
     }
 
     #[test]

@@ -49,23 +49,10 @@ pub(crate) fn reached(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::calls::Calls;
-
-    /// A graph in which each function calls these.
-    fn graph(calls: &[&[u32]]) -> CallGraph {
-        let calls = calls.iter().map(|direct| Calls {
-            direct: direct.iter().copied().collect(),
-            ..Calls::default()
-        });
-        CallGraph {
-            functions: calls.collect(),
-            ..CallGraph::default()
-        }
-    }
 
     fn found(from: &[u32], present: &[u32], most: usize) -> Vec<u32> {
         // 0 calls 1 and 4, 1 calls 2 and 0, 2 calls 3.
-        let graph = graph(&[&[1, 4], &[0, 2], &[3], &[], &[]]);
+        let graph = CallGraph::of(&[&[1, 4], &[0, 2], &[3], &[], &[]]);
         let bytes = [10, 10, 10, 10, 50];
         let present = present.iter().copied().collect();
         let found = reached(&graph, &bytes, from.iter().copied(), &present, most);
