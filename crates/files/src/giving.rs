@@ -76,9 +76,8 @@ impl<D> Giving<D> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
+    use crate::orders;
 
     /// A rule that is broken.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,28 +216,16 @@ mod tests {
 
     /// Looks at every order of steps. Returns the first fault, and how many worlds there are.
     fn search(broken: Broken) -> (Option<&'static str>, usize) {
-        let mut found = None;
-        let mut seen = HashSet::new();
-        for room in [0, 1, 2 * EACH] {
-            let mut open = vec![World {
-                giving: Giving::default(),
-                workers: [const { Worker::Idle }; 3],
-                to_add: [EACH; 2],
-                woken: false,
-                room,
-                comes: 2 * EACH - room,
-                handed: Vec::new(),
-            }];
-            while let Some(world) = open.pop() {
-                if !seen.insert(world.clone()) {
-                    continue;
-                }
-                let next = world.steps(broken);
-                found = found.or(world.fault(next.is_empty()));
-                open.extend(next);
-            }
-        }
-        (found, seen.len())
+        let first = [0, 1, 2 * EACH].map(|room| World {
+            giving: Giving::default(),
+            workers: [const { Worker::Idle }; 3],
+            to_add: [EACH; 2],
+            woken: false,
+            room,
+            comes: 2 * EACH - room,
+            handed: Vec::new(),
+        });
+        orders::search(first, |world| world.steps(broken), World::fault)
     }
 
     #[test]

@@ -58,6 +58,8 @@ mod memory;
 mod networking;
 #[cfg(target_os = "linux")]
 mod open_file;
+#[cfg(all(test, target_os = "linux"))]
+mod orders;
 #[cfg(target_os = "linux")]
 mod paging;
 #[cfg(target_os = "linux")]

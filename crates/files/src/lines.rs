@@ -146,9 +146,8 @@ impl<W: Named> Lines<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
+    use crate::orders;
 
     /// A rule that is broken.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,9 +338,7 @@ mod tests {
 
     /// Looks at every order of steps. Returns the first fault, and how many worlds there are.
     fn search(broken: Broken) -> (Option<&'static str>, usize) {
-        let mut found = None;
-        let mut seen = HashSet::new();
-        for (to_come, to_close, to_strike) in [
+        let first = [
             (3, false, false),
             (2, false, false),
             (1, true, false),
@@ -349,31 +346,22 @@ mod tests {
             (1, false, true),
             (0, false, true),
             (1, true, true),
-        ] {
-            let mut open = vec![World {
-                lines: Lines::default(),
-                to_push: 3,
-                to_come,
-                to_close,
-                to_strike,
-                struck: false,
-                there: 0,
-                watched: false,
-                events: 0,
-                jobs: 0,
-                workers: [Worker::Idle; 2],
-                ended: [0; 3],
-            }];
-            while let Some(world) = open.pop() {
-                if !seen.insert(world.clone()) {
-                    continue;
-                }
-                let next = world.steps(broken);
-                found = found.or(world.fault(next.is_empty()));
-                open.extend(next);
-            }
-        }
-        (found, seen.len())
+        ]
+        .map(|(to_come, to_close, to_strike)| World {
+            lines: Lines::default(),
+            to_push: 3,
+            to_come,
+            to_close,
+            to_strike,
+            struck: false,
+            there: 0,
+            watched: false,
+            events: 0,
+            jobs: 0,
+            workers: [Worker::Idle; 2],
+            ended: [0; 3],
+        });
+        orders::search(first, |world| world.steps(broken), World::fault)
     }
 
     #[test]
