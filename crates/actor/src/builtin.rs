@@ -29,6 +29,7 @@ fn host(task: &mut dyn TaskCx) -> TaskHost<'_> {
         chain: Chain::none(),
         needs: 1,
         sides: None,
+        far: None,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::context::ActorCx;
 use crate::error::ActorError;
 use crate::message::Message;
 use crate::notes::NEWS;
-use crate::side::{Receiving, Sending};
+use crate::side::{Op, Receiving, Sending};
 use crate::sync::Ordering;
 
 /// Channels, for handlers. None of these waits. Each takes the lock that timers and monitors take, too. A handler of an
@@ -15,6 +15,10 @@ use crate::sync::Ordering;
 impl ActorCx<'_, '_, '_> {
     fn answer_own(&mut self, message: Message) {
         if let Some(side) = self.host.side() {
+            if self.host.far.is_some() {
+                side.tell(self.turn.id, message);
+                return self.host.post(&side);
+            }
             side.tell_own(self.turn.id, message);
             self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
         }
@@ -29,12 +33,12 @@ impl ActorCx<'_, '_, '_> {
         value: &T,
         number: u64,
     ) -> bool {
-        let (own, table) = (self.turn.id, self.turn.table);
+        let (own, knows) = (self.turn.id, self.knows());
         let Some(side) = self.host.side() else {
             return false;
         };
         let to = (channel.0, type_of::<T>());
-        let sending = side.send_of(to, words_of(value), own, number, |id| table.know(id));
+        let sending = side.send_of(to, words_of(value), own, number, |id| knows.know(id));
         self.host.post(&side);
         match sending {
             None => return false,
@@ -69,13 +73,13 @@ impl ActorCx<'_, '_, '_> {
     /// and empty. A value on its way to an actor that ends goes back to the channel. An actor fails that receives values of
     /// another type than the channel's.
     pub fn receive_on<T: DevType + 'static>(&mut self, channel: ChannelId, number: u64) {
-        let (own, table) = (self.turn.id, self.turn.table);
+        let (own, knows) = (self.turn.id, self.knows());
         let Some(side) = self.host.side() else { return };
         let from = (channel.0, type_of::<T>());
-        let receiving = side.receive_of(from, own, number, |id| table.know(id));
-        self.host.post(&side);
+        let receiving = side.receive_of(from, own, number, |id| knows.know(id));
         match receiving {
             Receiving::Waits => {}
+            Receiving::Value(_) if self.host.far.is_some() => side.request(own, Op::News),
             Receiving::Value(_) => {
                 self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
             }
@@ -84,6 +88,7 @@ impl ActorCx<'_, '_, '_> {
                 self.fail_because(&wrong::<T>(channel, carries).to_string());
             }
         }
+        self.host.post(&side);
     }
     /// Receives a value if there is one.
     ///

@@ -13,6 +13,7 @@ use everwarp_runtime::TaskCx;
 use crate::chain::Chain;
 use crate::ending::Ending;
 use crate::failures::FailureLog;
+use crate::far::Far;
 use crate::id::ActorId;
 use crate::mailbox::{Sent, Signal, Signalled};
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
@@ -39,6 +40,8 @@ pub(crate) struct TaskHost<'t> {
     pub(crate) needs: u32,
     /// Those of the program; none in a task of the host, which needs them not.
     pub(crate) sides: Option<&'t Sides>,
+    /// Of a closure that runs for an actor of a GPU.
+    pub(crate) far: Option<&'t Far>,
 }
 
 /// A thread's shard of the pools: threads that run at the same time have different ones.
@@ -184,6 +187,9 @@ impl TaskHost<'_> {
     }
     /// Queues a courier, if there is something for it to do and there is none.
     pub(crate) fn post(&mut self, side: &Side) {
+        if let Some(far) = self.far {
+            return far.wake();
+        }
         if side.wants_courier() {
             self.queue(0, u64::from(COURIER) << 32);
         }
@@ -274,6 +280,9 @@ impl TurnHost for TaskHost<'_> {
         self.room >= self.needs
     }
     fn reply_to_host(&mut self, table: &Table<'_>, from: u64, cell: u32) {
+        if let Some(far) = self.far {
+            return far.reply_to_host(table, cell);
+        }
         let (group, index) = (from as u32, (from >> 32) as u32);
         copy(
             &table.cells[cell as usize],
@@ -320,6 +329,30 @@ impl TurnHost for TaskHost<'_> {
     }
 }
 
+/// What makes the ends of actors known: the tables, or the way to those of a GPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Knows<'t, 'h> {
+    table: Table<'t>,
+    far: Option<&'h Far>,
+}
+
+impl Knows<'_, '_> {
+    /// Sets notes of an actor that want no turn. Returns whether it lives.
+    pub(crate) fn note_for(self, actor: ActorId, notes: u32) -> bool {
+        match self.far {
+            Some(far) => far.note(actor, notes),
+            None => self.table.note_for(actor, notes),
+        }
+    }
+    /// Makes the end of an actor known. Returns whether it lives.
+    pub(crate) fn know(self, actor: ActorId) -> bool {
+        match self.far {
+            Some(far) => far.note(actor, KNOWN),
+            None => self.table.know(actor),
+        }
+    }
+}
+
 /// A message with the asker's own number, if it ends an ask with a deadline. None if that has passed.
 pub(crate) fn with_answer(mut message: Message, side: Option<&Side>) -> Option<Message> {
     if message.ends_deadline() {
@@ -335,6 +368,15 @@ pub(crate) fn message_in(cell: &Cell) -> Message {
         head: cell.head.load(Ordering::Relaxed),
         from: cell.from.load(Ordering::Relaxed),
         words: std::array::from_fn(|i| cell.words[i].load(Ordering::Relaxed)),
+    }
+}
+
+/// Writes a message to a cell.
+pub(crate) fn write_message(cell: &Cell, message: &Message) {
+    cell.head.store(message.head, Ordering::Relaxed);
+    cell.from.store(message.from, Ordering::Relaxed);
+    for (to, word) in cell.words.iter().zip(message.words) {
+        to.store(word, Ordering::Relaxed);
     }
 }
 
@@ -366,6 +408,16 @@ pub struct ActorCx<'c, 't, 'h> {
 impl std::fmt::Debug for ActorCx<'_, '_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("ActorCx").field(&self.turn.id).finish()
+    }
+}
+
+impl<'t, 'h> ActorCx<'_, 't, 'h> {
+    /// What makes the ends of actors known.
+    pub(crate) fn knows(&self) -> Knows<'t, 'h> {
+        Knows {
+            table: self.turn.table,
+            far: self.host.far,
+        }
     }
 }
 
@@ -471,7 +523,7 @@ impl ActorCx<'_, '_, '_> {
     #[must_use]
     pub fn try_tell(&mut self, to: ActorId, tag: u8, words: &[u64]) -> bool {
         let head = Message::head_of(tag, words.len(), MAX_WORDS);
-        if !self.spend() || self.turn.is_blocked() {
+        if !self.spend() || self.is_blocked() {
             return false;
         }
         let Some(cell) = self.write(head, words, None) else {
@@ -479,9 +531,16 @@ impl ActorCx<'_, '_, '_> {
         };
         self.try_send(to, cell)
     }
+    /// Whether an earlier message waits, as far as the actor knows: one that the host is lent learns it when it sends.
+    fn is_blocked(&self) -> bool {
+        self.host.far.is_none() && self.turn.is_blocked()
+    }
     fn try_send(&mut self, to: ActorId, cell: u32) -> bool {
         let message = &self.turn.table.cells[cell as usize];
         message.to.store(to.bits(), Ordering::Relaxed);
+        if let Some(far) = self.host.far {
+            return far.try_send(self.turn, cell);
+        }
         match self.turn.table.send(to, cell) {
             Sent::Delivered => {}
             Sent::Activate => self.host.activate(to.slot()),
@@ -496,7 +555,7 @@ impl ActorCx<'_, '_, '_> {
     /// Passes a message on, with its sender. One that does not wait is not sent where [`try_tell`](Self::try_tell) would not
     /// send it.
     pub(crate) fn relay(&mut self, to: ActorId, message: &Message, waits: bool) -> bool {
-        if !waits && self.turn.is_blocked() || !self.spend() {
+        if !waits && self.is_blocked() || !self.spend() {
             return false;
         }
         let head = crate::streams::plain(message.head);
@@ -511,23 +570,35 @@ impl ActorCx<'_, '_, '_> {
         }
         self.try_send(to, cell)
     }
-    /// Whether an actor lives.
-    pub(crate) fn lives(&self, actor: ActorId) -> bool {
+    /// Which of some actors live.
+    pub(crate) fn living(&self, actors: &[ActorId]) -> Vec<bool> {
+        if let Some(far) = self.host.far {
+            return far.living(actors);
+        }
         let table = &self.turn.table;
-        table.named(actor).is_some_and(|slot| {
-            let mail = crate::mail::Mail(slot.mail.load(Ordering::Acquire));
-            Table::lives(slot, mail, actor)
-        })
+        let lives = |&actor: &ActorId| {
+            table.named(actor).is_some_and(|slot| {
+                let mail = crate::mail::Mail(slot.mail.load(Ordering::Acquire));
+                Table::lives(slot, mail, actor)
+            })
+        };
+        actors.iter().map(lives).collect()
     }
     /// This actor handles nothing more until it is activated.
     pub(crate) fn pause(&mut self) {
         let id = self.turn.id;
-        // It is busy, so that no turn has to be queued.
-        let _ = self.turn.table.signal(id, Signal::Pause);
+        match self.host.far {
+            Some(far) => far.signal(self.turn, id, Signal::Pause),
+            // It is busy, so that no turn has to be queued.
+            None => drop(self.turn.table.signal(id, Signal::Pause)),
+        }
         self.turn.pauses = true;
     }
     /// The next message that this actor handles is an empty one.
     pub(crate) fn go_on(&mut self) {
+        if let Some(far) = self.host.far {
+            return far.go_on();
+        }
         if let Some(side) = self.host.side() {
             side.tell_own(self.turn.id, Message::new(ActorId::NONE, 0, &[], 0));
             self.turn.slot.notes.fetch_or(NEWS, Ordering::Relaxed);
@@ -535,6 +606,9 @@ impl ActorCx<'_, '_, '_> {
     }
     /// Notifies a subscriber of this topic that it has missed messages.
     pub(crate) fn notify(&mut self, subscriber: ActorId, missed: u64) {
+        if let Some(far) = self.host.far {
+            return far.news(subscriber, &crate::streams::of_missed(self.turn.id, missed));
+        }
         if let Some(side) = self.host.side() {
             side.tell(subscriber, crate::streams::of_missed(self.turn.id, missed));
             self.host.post(&side);
@@ -615,10 +689,23 @@ impl ActorCx<'_, '_, '_> {
     /// [`ActorId::NONE`] when there is no slot, which is counted.
     pub fn launch(&mut self, kind: u32) -> ActorId {
         let parent = self.turn.id;
+        if let Some(far) = self.host.far {
+            assert!(
+                kind < self.host.system.kinds,
+                "the program has no kind {kind}"
+            );
+            return far.launch(kind, parent);
+        }
         launch(self.host, self.turn.shard, kind, parent)
     }
     fn signal(&mut self, to: ActorId, signal: Signal) {
-        if self.spend() && self.turn.table.signal(to, signal) == Signalled::Activate {
+        if !self.spend() {
+            return;
+        }
+        if let Some(far) = self.host.far {
+            return far.signal(self.turn, to, signal);
+        }
+        if self.turn.table.signal(to, signal) == Signalled::Activate {
             self.host.activate(to.slot());
         }
     }
@@ -642,7 +729,8 @@ impl ActorCx<'_, '_, '_> {
     /// As [`fail`](Self::fail), with a reason that [`ActorSystem::failures`](crate::ActorSystem::failures) returns.
     pub fn fail_because(&mut self, reason: &str) {
         let tag = self.messages[0].tag();
-        let system = self.host.system.control.address();
+        let control = self.host.system.control.address();
+        let system = self.host.far.map_or(control, |far| far.key);
         self.failures.add(system, self.turn.id, tag, reason);
         self.fail();
     }

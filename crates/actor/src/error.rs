@@ -101,6 +101,11 @@ pub enum ActorError {
         /// The number that it declares.
         sends: u16,
     },
+    /// The closure of an actor of the host panicked. The engine has ended.
+    #[error(
+        "the closure of an actor of the host panicked, which ends the engine: let it call `fail` instead"
+    )]
+    HostPanicked,
     /// A limit of the configuration cannot work.
     #[error("{what} must be {rule}, not {value}")]
     Config {

@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
     ACTOR_EVENTS, ACTOR_EVENTS_STEP, DEAD_DROPPED, EVENT_AFTER, EVENT_ANSWER, EVENT_ASKS,
-    EVENT_CANCEL, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_LETTER, EVENT_LINK,
-    EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, MESSAGE_DEADLINE, MESSAGE_TICK,
-    MESSAGE_TIMER, MESSAGE_WORDS_SHIFT,
+    EVENT_CANCEL, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_LENT, EVENT_LETTER, EVENT_LINK,
+    EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, ITEM_END, MESSAGE_DEADLINE,
+    MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_TICK, MESSAGE_TIMER, MESSAGE_WORDS_SHIFT,
 };
 use everwarp_contract::{DevMessage, DevType, Layout};
 use everwarp_runtime::{Buffer, Engine, Error, Instance};
 
 use crate::ending::Ending;
+use crate::far::{DeviceWire, Loan, OF_HOST, Threads, Wire};
 use crate::id::ActorId;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_ASK_WORDS, Message};
@@ -34,8 +35,6 @@ const SOON: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(3600);
 /// The most news that are sent at a time.
 const NEWS: usize = 256;
-/// In the number of a timer that the host has set, which a GPU does not know.
-const OF_HOST: u64 = 1 << 63;
 
 /// What it takes to reach the actors of a GPU. All of it needs the port.
 #[derive(Clone, Debug)]
@@ -49,7 +48,13 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    fn run(&self, builtin: Builtin, tag: u8, first: u32, count: u32) -> Result<u64, Error> {
+    pub(crate) fn run(
+        &self,
+        builtin: Builtin,
+        tag: u8,
+        first: u32,
+        count: u32,
+    ) -> Result<u64, Error> {
         let task = self.instance.task(self.builtins + builtin as u32);
         let task = task.tag(tag).args(first, count);
         Ok(self.engine.submit(task)?.wait()?.value)
@@ -99,6 +104,8 @@ pub(crate) struct Pump {
     stops: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reach: Reach,
+    /// Of a program with kinds for actors of the host.
+    hosts: Option<Threads>,
 }
 
 impl Pump {
@@ -107,6 +114,7 @@ impl Pump {
         ring: Buffer<u64>,
         side: Arc<Side>,
         port: Arc<Mutex<Port>>,
+        hosts: Option<Threads>,
     ) -> Self {
         let stops = Arc::new(AtomicBool::new(false));
         let taker = Taker {
@@ -117,6 +125,8 @@ impl Pump {
             stops: stops.clone(),
             taken: 0,
             waiting: VecDeque::new(),
+            hosts: hosts.clone(),
+            wire: hosts.as_ref().map(Threads::wire_of_events),
         };
         let thread = std::thread::Builder::new().name("everwarp-events".to_owned());
         // Without a thread no actor could use a service, which no caller can mend.
@@ -125,7 +135,12 @@ impl Pump {
             stops,
             thread: Mutex::new(Some(thread.expect("a thread for events starts"))),
             reach,
+            hosts,
         }
+    }
+    /// Whether actors are lent to the host.
+    pub(crate) fn lends(&self) -> bool {
+        self.hosts.is_some()
     }
     /// The way to the actors, for callers that hold the port.
     pub(crate) fn reach(&self) -> &Reach {
@@ -145,6 +160,9 @@ impl Pump {
         }
         // A panic of the thread was printed.
         let _ = thread.join();
+        if let Some(hosts) = &self.hosts {
+            hosts.stop();
+        }
     }
 }
 
@@ -158,6 +176,13 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// The deadline that the answer with this number meets.
+    fn deadline(&mut self, number: u64) -> Option<u64> {
+        match number & OF_HOST {
+            0 => self.deadlines.remove(&number),
+            _ => Some(number & !OF_HOST),
+        }
+    }
     /// The number by which an actor knows a timer.
     fn of_timer(&self, number: u64) -> u64 {
         let known = self.on_gpu.get(&TimerId(number));
@@ -186,6 +211,9 @@ struct Taker {
     /// Events taken so far.
     taken: u64,
     waiting: VecDeque<DevMessage>,
+    hosts: Option<Threads>,
+    /// Its own way to do items.
+    wire: Option<DeviceWire>,
 }
 
 impl Taker {
@@ -227,8 +255,15 @@ impl Taker {
                     (self.taken + 1) as u32,
                     "an event is not complete"
                 );
-                self.waiting.push_back(event);
                 self.taken += 1;
+                match &self.hosts {
+                    // It has its own thread, which does not wait for the port: the group of turns is open until it is back.
+                    Some(hosts) if event.head >> EVENT_SHIFT == EVENT_LENT => hosts.push(Loan {
+                        actor: ActorId::from_bits(event.from),
+                        kind: event.words[0] as u32,
+                    }),
+                    _ => self.waiting.push_back(event),
+                }
             }
             left -= part as u64;
         }
@@ -263,9 +298,28 @@ impl Taker {
             match given {
                 Some(Given::News(actor, message)) => news.push((actor, message)),
                 Some(Given::Signal(actor, signal)) => self.reach.signal(actor, signal)?,
+                Some(Given::Lost(actor, cell, reason)) => self.lose(actor, cell, reason)?,
                 None => return Ok(()),
             }
         }
+    }
+}
+
+impl Taker {
+    /// An ask ends whose actor, one of the host, has kept it and does not know it any more.
+    fn lose(&mut self, owner: ActorId, cell: u32, reason: u32) -> Result<(), Error> {
+        let Some(wire) = &mut self.wire else {
+            return Ok(());
+        };
+        let mut items = [DevMessage {
+            next: ITEM_END,
+            head: reason,
+            from: cell.into(),
+            ..DevMessage::ZERO
+        }];
+        wire.act(&mut items, false)?;
+        self.desk.lost(owner, &items[0], reason);
+        Ok(())
     }
 }
 
@@ -274,6 +328,8 @@ impl Taker {
 enum Given {
     News(ActorId, Message),
     Signal(ActorId, Signal),
+    /// An ask in a cell, which this actor has kept, ends with this reason.
+    Lost(ActorId, u32, u32),
 }
 
 /// What events mean: it turns them into what the [`Side`] knows, and numbers of a GPU into its own and back.
@@ -306,7 +362,7 @@ impl Desk {
                 let mut message = message_of(event);
                 message.head &= !MESSAGE_DEADLINE;
                 let last = &mut message.words[MAX_ASK_WORDS];
-                let number = self.numbers.deadlines.remove(last);
+                let number = self.numbers.deadline(*last);
                 // A late reply reaches no actor.
                 if let Some(own) = number.and_then(|number| side.answer(number)) {
                     *last = own;
@@ -353,6 +409,30 @@ impl Desk {
         }
     }
 
+    /// An ask that this actor has kept has ended, and the host's own asks know it. An actor has that as news.
+    fn lost(&mut self, owner: ActorId, ask: &DevMessage, reason: u32) {
+        let message = message_of(ask);
+        self.side.dead_letters.send(DeadLetter {
+            reason: DeadReason::of(reason),
+            to: owner,
+            message,
+        });
+        if message.head & MESSAGE_HOST != 0 {
+            return;
+        }
+        let mut number = Some(message.ask());
+        if message.head & MESSAGE_DEADLINE != 0 {
+            let deadline = self.numbers.deadline(message.ask());
+            number = deadline.and_then(|number| self.side.answer(number));
+        }
+        if let Some(number) = number {
+            let mut end = Message::of_reply(&[], number);
+            end.head |= MESSAGE_FAILED | reason;
+            end.from = owner.bits();
+            self.side.tell(ActorId::from_bits(message.from), end);
+        }
+    }
+
     /// The next thing to be done to an actor. None when there is nothing.
     fn next(&mut self) -> Option<Given> {
         loop {
@@ -367,8 +447,7 @@ impl Desk {
                 },
                 (actor, Op::Kill) => Given::Signal(actor, Signal::Kill),
                 (actor, Op::Resume) => Given::Signal(actor, Signal::Resume),
-                // Handlers on a GPU keep no asks.
-                (_, Op::Lost { .. }) => continue,
+                (actor, Op::Lost { cell, reason }) => Given::Lost(actor, cell, reason),
             });
         }
     }
@@ -399,9 +478,7 @@ fn message_of(event: &DevMessage) -> Message {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use everwarp_contract::actor::{
-        DEAD_ENDED, DEAD_TIMEOUT, MESSAGE_DOWN, MESSAGE_FAILED, MESSAGE_REPLY,
-    };
+    use everwarp_contract::actor::{DEAD_ENDED, DEAD_TIMEOUT, MESSAGE_DOWN, MESSAGE_REPLY};
 
     use super::*;
     use crate::side::Clock;
@@ -435,7 +512,7 @@ mod tests {
     fn news(given: &[Given]) -> Vec<(ActorId, u32, [u64; 5])> {
         let one = |given: &Given| match *given {
             Given::News(actor, message) => (actor, message.head, message.words),
-            Given::Signal(..) => panic!("a signal"),
+            Given::Signal(..) | Given::Lost(..) => panic!("no news"),
         };
         given.iter().map(one).collect()
     }

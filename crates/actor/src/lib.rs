@@ -53,6 +53,8 @@ mod events;
 #[cfg(not(loom))]
 mod failures;
 #[cfg(not(loom))]
+mod far;
+#[cfg(not(loom))]
 mod near;
 #[cfg(not(loom))]
 mod neighbours;

@@ -245,6 +245,9 @@ impl ActorCx<'_, '_, '_> {
         payload: P,
     ) {
         let head = Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS);
+        if self.host.far.is_some() {
+            return self.fail_because("messages with payloads are on the CPU engine only so far");
+        }
         // The system ends: no message is handled any more.
         let Some(side) = self.host.side() else { return };
         if self.spend()

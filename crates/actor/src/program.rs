@@ -193,7 +193,7 @@ impl Kind {
         Self::new(name.into(), Shape::Warp, none, bytes, handler)
     }
     /// A kind for actors of the host: [`ActorSystem::launch_host`](crate::ActorSystem::launch_host) and its streams and
-    /// topics launch them, each with a closure of its own.
+    /// topics launch them, each with a closure of its own. A program with one has what [`services`](Self::services) gives.
     pub fn host(name: impl Into<Cow<'static, str>>) -> Self {
         let mut kind = Self::closure(name, 0, |actor, message| actor.run_part(message));
         kind.is_host = true;
@@ -267,6 +267,7 @@ impl Kind {
     /// `with_source`: its program has device source.
     pub(crate) fn not_on_cuda(&self, with_source: bool) -> Option<(String, Cow<'static, str>)> {
         let why: Cow<'static, str> = match (&self.handler, &self.device) {
+            _ if self.is_host => return None,
             (Handler::Function(_), _) if with_source => return None,
             (Handler::Function(_), _) => "its program has no device source".into(),
             (Handler::Batch(_), _) => "its shape is warp or block, and GPUs run lanes only".into(),
@@ -283,6 +284,10 @@ impl Kind {
         {
             return Some((self.name.to_string(), "its handler is a module".into()));
         }
+        if self.is_host {
+            let why = "its actors are the host's, which has no thread for them there";
+            return Some((self.name.to_string(), why.into()));
+        }
         // Without WGSL the whole program is refused.
         self.not_on_cuda(true)
     }
@@ -298,6 +303,8 @@ impl Kind {
     /// those at the end of a turn, which are one of a waiting sender and one of the actor itself.
     const fn needs(&self, serves: bool) -> u16 {
         match serves {
+            // The host handles its messages: its turns end asks, or write one event.
+            true if self.is_host => 6,
             false => self.needs_here() - 1,
             // The bell of events: of each deadline, of a tick, of a dead letter, and of the actor's end.
             true => self.needs_here() + self.sends * (self.retries + 1) + 2,
@@ -306,7 +313,10 @@ impl Kind {
     /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
     const fn room(&self, serves: bool) -> u16 {
         // One more for the sender that is woken when the turn begins.
-        let needs = self.needs(serves) + 1;
+        let needs = match self.is_host {
+            true => self.needs_here(),
+            false => self.needs(serves) + 1,
+        };
         if needs < 16 { 15 } else { needs + 1 }
     }
     /// Room for turns with which a turn starts on a GPU: for one message, one more for the sender that is woken when the turn
@@ -329,7 +339,8 @@ impl Kind {
             out,
             "struct {program}_{name}_kind {{\n  \
              static constexpr u32 sends = {sends}, needs = {needs}, state = {state}, restarts = {most}u, within = {within}u, \
-             retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic}, services = {serves};\n}};"
+             retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic}, services = {serves}, lends = {lends};\n}};",
+            lends = self.is_host,
         )
     }
     /// The same on wgpu.
@@ -406,11 +417,18 @@ pub(crate) enum Builtin {
     News,
     /// Sets the notes `tag` of actors: first | count << 32.
     Note,
+    /// Takes messages of the actor in a slot that the host is lent: region | slot << 32. This one and what follows is for
+    /// programs with kinds for actors of the host.
+    Take,
+    /// Gives an actor back: region | items that are done << 32.
+    Return,
+    /// Does items for a thread that runs closures: region | first << 32 | end << 48.
+    Do,
 }
 
 /// A function's name, its shape and its twin.
 type BuiltinRow = (&'static str, fn(&mut dyn everwarp_runtime::TaskCx), u16);
-static BUILTINS: [BuiltinRow; 13] = [
+static BUILTINS: [BuiltinRow; 16] = [
     ("host_tell", builtin::tell, builtin::STEP as u16 + 1),
     ("host_ask", builtin::ask, 3),
     ("host_value", builtin::value, 0),
@@ -424,6 +442,9 @@ static BUILTINS: [BuiltinRow; 13] = [
     ("host_ring", builtin::gpus_only, 1),
     ("host_news", builtin::gpus_only, builtin::STEP as u16 + 1),
     ("host_note", builtin::gpus_only, 0),
+    ("host_take", builtin::gpus_only, 0),
+    ("host_return", builtin::gpus_only, builtin::STEP as u16 + 3),
+    ("host_do", builtin::gpus_only, builtin::STEP as u16 + 1),
 ];
 
 /// A program of actors. [`actors!`](crate::actors) makes a `static` one; one that becomes known only at run time is a
@@ -475,6 +496,17 @@ impl ActorProgram {
         let bare = Cow::Borrowed("");
         Self::new(name.into(), kinds.into(), bare.clone(), bare, none)
     }
+    /// The same program with kinds that are made at run time after its own, such as a [`Kind::host`].
+    pub fn with_kinds(&self, more: impl IntoIterator<Item = Kind>) -> Self {
+        let kinds: Vec<Kind> = self.kinds.iter().cloned().chain(more).collect();
+        Self::new(
+            self.name.clone(),
+            kinds.into(),
+            self.device_source.clone(),
+            self.wgsl_source.clone(),
+            self.params.clone(),
+        )
+    }
     /// The number of the kind with this name.
     pub fn kind(&self, name: &str) -> Option<u32> {
         let position = self.kinds.iter().position(|kind| kind.name == name);
@@ -494,19 +526,30 @@ impl ActorProgram {
         let mut kinds = self.kinds.iter();
         kinds.find_map(|kind| kind.not_on_cuda(with_source))
     }
+    /// The turns of the kinds whose actors a GPU lends to the host.
+    pub(crate) fn lent(&self) -> Vec<Option<Turns>> {
+        let turns = |kind: &Kind| Turns::of(kind, self.failures().clone());
+        let kinds = self.kinds.iter();
+        kinds.map(|kind| kind.is_host.then(|| turns(kind))).collect()
+    }
     pub(crate) fn failures(&self) -> &Arc<FailureLog> {
         self.failures.get_or_init(Arc::default)
     }
 
     /// Whether actors can use on a GPU what is next to messages.
     pub(crate) fn serves(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.services)
+        self.kinds.iter().any(|kind| kind.services) || self.lends()
     }
-    /// The functions after those of the kinds: the last ones are for programs that use services.
+    /// Whether it has kinds for actors of the host, and a GPU runs it: then they are lent to the host there.
+    pub(crate) fn lends(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.is_host) && self.not_on_cuda().is_none()
+    }
+    /// The functions after those of the kinds: the last ones are for programs that use services, or have actors of the host.
     fn builtins(&self) -> &'static [BuiltinRow] {
-        match self.serves() {
-            true => &BUILTINS,
-            false => &BUILTINS[..Builtin::Events as usize],
+        match (self.lends(), self.serves()) {
+            (true, _) => &BUILTINS,
+            (false, true) => &BUILTINS[..Builtin::Take as usize],
+            (false, false) => &BUILTINS[..Builtin::Events as usize],
         }
     }
     pub(crate) fn sides(&self) -> &Arc<Sides> {
@@ -581,7 +624,8 @@ impl ActorProgram {
     /// The device source: the structs, the handlers, and a function for each turn and builtin.
     fn write_source(&self, out: &mut String) -> fmt::Result {
         let program = &*identifier(&self.name);
-        writeln!(out, "#include \"everwarp/actor/host.cuh\"")?;
+        let header = if self.lends() { "part" } else { "host" };
+        writeln!(out, "#include \"everwarp/actor/{header}.cuh\"")?;
         let states = self.kinds.iter().map(|kind| &kind.state);
         for params in states.chain([&self.params]) {
             params.write_once(out)?;
@@ -595,6 +639,14 @@ impl ActorProgram {
             let (state, params) = (&kind.state.name, &self.params.name);
             let (name, turn) = (identifier(&kind.name), turn_name(kind));
             kind.write_numbers(out, program, self.serves())?;
+            if kind.is_host {
+                writeln!(
+                    out,
+                    "__device__ __forceinline__ void {program}_{turn}(ew::Lane& t, const DevActors& s) {{\n  \
+                     ew::actor_turn<{program}_{name}_kind>(t, s, {base}, [](ew::Actor&, const ew::Message&) {{}});\n}}"
+                )?;
+                continue;
+            }
             if let Some(device) = kind.device() {
                 writeln!(
                     out,
@@ -667,8 +719,11 @@ fn turn_name(kind: &Kind) -> String {
 }
 
 /// What the turns of a kind need to know.
-struct Turns {
+#[derive(Debug)]
+pub(crate) struct Turns {
     handler: Handler,
+    /// Bytes of its actors' states.
+    pub(crate) state_bytes: u32,
     sends: u32,
     restarts: Restarts,
     atomic: bool,
@@ -685,18 +740,7 @@ fn turn_function(
     sides: Arc<Sides>,
 ) -> Function {
     let (room, needs) = (kind.room(serves), kind.needs_here());
-    let turns = Turns {
-        handler: kind.handler.clone(),
-        sends: kind.sends.into(),
-        restarts: kind.restarts,
-        atomic: kind.atomic,
-        retries: kind.retries,
-        takes: Takes {
-            keep: kind.keep(),
-            at_once: kind.handler.at_once(),
-        },
-        failures,
-    };
+    let turns = Turns::of(kind, failures);
     let twin = Twin::new(move |task| {
         let system = system(task);
         let (mut slot, courier, arg) = (task.lo(), task.hi() == COURIER, task.arg());
@@ -708,6 +752,7 @@ fn turn_function(
             chain: Chain::none(),
             needs: needs.into(),
             sides: Some(&sides),
+            far: None,
         };
         if courier {
             return host.carry();
@@ -750,6 +795,25 @@ fn turn_function(
 }
 
 impl Turns {
+    fn of(kind: &Kind, failures: Arc<FailureLog>) -> Self {
+        Self {
+            handler: kind.handler.clone(),
+            state_bytes: kind.state_bytes,
+            sends: kind.sends.into(),
+            restarts: kind.restarts,
+            atomic: kind.atomic,
+            retries: kind.retries,
+            takes: Takes {
+                keep: kind.keep(),
+                at_once: kind.handler.at_once(),
+            },
+            failures,
+        }
+    }
+    /// The most messages and replies that follow from one message.
+    pub(crate) fn most_items(&self) -> usize {
+        (self.sends as usize + 1) * (usize::from(self.retries) + 1)
+    }
     fn message(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cell: u32) {
         let Some((message, ask)) = take(turn, host, cell) else {
             return;
@@ -790,7 +854,7 @@ impl Turns {
         }
     }
     /// Handles messages, and again if the handler fails and the kind says so.
-    fn handle(
+    pub(crate) fn handle(
         &self,
         turn: &mut Turn<'_>,
         host: &mut TaskHost<'_>,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use everwarp_contract::actor::{MESSAGE_ASK, MESSAGE_DEADLINE, MESSAGE_HOST, MESSAGE_REPLY};
 
-use crate::context::{ActorCx, message_in};
+use crate::context::{ActorCx, message_in, write_message};
+use crate::far::OF_HOST;
 use crate::error::ActorError;
 use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
@@ -35,6 +36,8 @@ impl ActorCx<'_, '_, '_> {
         let Some(side) = self.host.side() else { return };
         if self.spend() {
             let number = side.deadline(self.turn.id, number, within);
+            // The answer of an actor on a GPU comes back as an event.
+            let number = number | self.host.far.map_or(0, |_| OF_HOST);
             if let Some(cell) = self.write(head | MESSAGE_DEADLINE, words, Some(number)) {
                 self.send(to, cell);
             }
@@ -49,7 +52,8 @@ impl ActorCx<'_, '_, '_> {
             && message.head.load(Ordering::Relaxed) & asks == asks
             && let Some(side) = self.host.side()
         {
-            side.forget_deadline(message.words[MAX_ASK_WORDS].load(Ordering::Relaxed));
+            let number = message.words[MAX_ASK_WORDS].load(Ordering::Relaxed);
+            side.forget_deadline(number & !OF_HOST);
         }
     }
 
@@ -76,7 +80,8 @@ impl ActorCx<'_, '_, '_> {
             return KeptAsk::NONE;
         };
         // The end of this actor ends the ask.
-        let _lives = self.turn.table.know(self.turn.id);
+        let _lives = self.knows().know(self.turn.id);
+        let cell = self.host.far.map_or(cell, |far| far.cell_of_ask(cell));
         let kept = side.keep(self.turn.id, cell, self.messages[place].tag());
         self.keeps.push((place, kept));
         kept
@@ -97,6 +102,13 @@ impl ActorCx<'_, '_, '_> {
         if !self.spend() {
             return false;
         }
+        let asked = Message {
+            head: MESSAGE_ASK,
+            ..Message::EMPTY
+        };
+        let Some(cell) = self.ask_in(cell, asked) else {
+            return false;
+        };
         let message = &self.turn.table.cells[cell as usize];
         let before = message_in(message);
         let flags = before.head & (MESSAGE_HOST | MESSAGE_DEADLINE);
@@ -125,6 +137,7 @@ impl ActorCx<'_, '_, '_> {
     /// A reply was undone.
     pub(crate) fn keep_again(&self, kept: KeptAsk, cell: u32, before: &Message) {
         self.restore(cell, before);
+        let cell = self.host.far.map_or(cell, |far| far.cell_of_ask(cell));
         if let Some(side) = self.host.side() {
             side.keep_again(kept, self.turn.id, cell, before.tag());
         }
@@ -133,8 +146,19 @@ impl ActorCx<'_, '_, '_> {
     pub(crate) fn keep_nothing(&mut self) {
         for (place, kept) in std::mem::take(&mut self.keeps) {
             let side = self.host.side();
-            self.asks[place] = side.and_then(|side| side.take_kept(kept, self.turn.id));
+            let cell = side.and_then(|side| side.take_kept(kept, self.turn.id));
+            self.asks[place] = cell.and_then(|cell| self.ask_in(cell, self.messages[place]));
         }
+    }
+    /// The cell of an ask that was kept. One of a GPU gets a cell that stands for it.
+    fn ask_in(&mut self, cell: u32, asked: Message) -> Option<u32> {
+        let Some(far) = self.host.far else {
+            return Some(cell);
+        };
+        let own = self.turn.cell(self.host)?;
+        write_message(&self.turn.table.cells[own as usize], &asked);
+        far.stands_for(own, cell);
+        Some(own)
     }
 
     /// Sends this actor a message after a time, never before. It overtakes messages in the mailbox.
@@ -157,8 +181,8 @@ impl ActorCx<'_, '_, '_> {
         let Some(side) = self.host.side() else {
             return TimerId::NONE;
         };
-        let table = self.turn.table;
-        side.timer(self.turn.id, time, repeats, message, |id| table.know(id))
+        let knows = self.knows();
+        side.timer(self.turn.id, time, repeats, message, |id| knows.know(id))
     }
     /// Cancels a timer. Returns whether a message was still to come; it does not come any more, not even if its time has
     /// passed.
@@ -181,10 +205,10 @@ impl ActorCx<'_, '_, '_> {
     /// word 0 is `number`. For an actor that does not live it comes at once. A restart is no end.
     pub fn monitor(&mut self, actor: ActorId, number: u64) {
         let Some(side) = self.host.side() else { return };
-        let table = self.turn.table;
+        let knows = self.knows();
         // The end of this actor ends the monitor.
-        let _lives = table.know(self.turn.id);
-        side.monitor(self.turn.id, number, actor, |id| table.know(id));
+        let _lives = knows.know(self.turn.id);
+        side.monitor(self.turn.id, number, actor, |id| knows.know(id));
         self.host.post(&side);
     }
     /// Ends the monitors of this actor on another one. Their message does not come any more. Returns whether the other
@@ -196,9 +220,9 @@ impl ActorCx<'_, '_, '_> {
     /// Links this actor with another one: when one of them fails or is killed, the other one is killed. Returns false,
     /// and does nothing, if the other one does not live.
     pub fn link(&mut self, other: ActorId) -> bool {
-        let table = self.turn.table;
+        let knows = self.knows();
         let side = self.host.side();
-        side.is_some_and(|side| side.link(self.turn.id, other, |id| table.know(id)))
+        side.is_some_and(|side| side.link(self.turn.id, other, |id| knows.know(id)))
     }
     /// Ends a link.
     pub fn unlink(&mut self, other: ActorId) {
@@ -212,9 +236,9 @@ impl ActorCx<'_, '_, '_> {
     /// # Errors
     /// [`ActorError::NameTaken`], or [`ActorError::Gone`] if the actor does not live.
     pub fn register(&mut self, name: &str, actor: ActorId) -> Result<(), ActorError> {
-        let table = self.turn.table;
+        let knows = self.knows();
         let side = self.host.side().ok_or(ActorError::Gone { actor })?;
-        side.register(name, actor, |id| table.know(id))
+        side.register(name, actor, |id| knows.know(id))
             .map_err(|why| ActorError::not_named(why, name, actor))
     }
     /// Takes a name away. Returns the actor that had it.
@@ -233,8 +257,8 @@ impl ActorCx<'_, '_, '_> {
         let Some(side) = self.host.side() else {
             return ActorId::NONE;
         };
-        let table = self.turn.table;
-        side.at(kind, key, || self.launch(kind), |id| table.know(id))
+        let knows = self.knows();
+        side.at(kind, key, || self.launch(kind), |id| knows.know(id))
     }
     /// The key by which this actor was launched, if it was.
     pub fn key(&mut self) -> Option<u64> {
@@ -252,9 +276,9 @@ impl ActorCx<'_, '_, '_> {
     ) -> Result<GroupId, ActorError> {
         let actor = self.turn.id;
         let side = self.host.side().ok_or(ActorError::Gone { actor })?;
-        let table = self.turn.table;
+        let knows = self.knows();
         side.supervise(supervision, members, |id| {
-            table.note_for(id, KNOWN | SUPERVISED)
+            knows.note_for(id, KNOWN | SUPERVISED)
         })
         .map_err(ActorError::not_supervised)
     }

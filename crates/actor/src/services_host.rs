@@ -15,7 +15,7 @@ use crate::side::{DeadLetters, GroupId, GroupStats, Member, Monitor, Supervision
 use crate::system::{ActorSystem, Local, Port};
 
 impl ActorSystem {
-    fn local(&self, what: &'static str) -> Result<&Local, ActorError> {
+    pub(crate) fn local(&self, what: &'static str) -> Result<&Local, ActorError> {
         self.local.as_ref().ok_or_else(|| match self.engine.kind() {
             engine @ EngineKind::Wgpu => ActorError::NotOnEngine {
                 engine,
@@ -34,8 +34,13 @@ impl ActorSystem {
         local.ok_or(ActorError::CpuOnly { what })
     }
     /// The port, which `knows` needs on a GPU.
-    fn gate(&self, local: &Local) -> Option<MutexGuard<'_, Port>> {
-        local.pump.as_ref().map(|_| self.port())
+    pub(crate) fn gate(&self, local: &Local) -> Result<Option<MutexGuard<'_, Port>>, ActorError> {
+        if local.pump.is_none() {
+            return Ok(None);
+        }
+        // A thread that holds the port may wait for the handler.
+        Self::may_wait("what an ActorSystem does about monitors, links, names, keys and timers")?;
+        Ok(Some(self.port()))
     }
     /// Makes the end of an actor known.
     pub(crate) fn knows(local: &Local, actor: ActorId, notes: u32) -> bool {
@@ -72,7 +77,7 @@ impl ActorSystem {
     /// [`ActorError::NoServices`].
     pub fn monitor(&self, actor: ActorId) -> Result<Monitor, ActorError> {
         let local = self.local("monitors")?;
-        let _port = self.gate(local);
+        let _port = self.gate(local)?;
         let know = |id| Self::knows(local, id, KNOWN);
         Ok(local.side.monitor_from_host(actor, know))
     }
@@ -82,7 +87,7 @@ impl ActorSystem {
     /// [`ActorError::NoServices`]; [`ActorError::Gone`] if one of them does not live.
     pub fn link(&self, one: ActorId, other: ActorId) -> Result<(), ActorError> {
         let local = self.local("links")?;
-        let _port = self.gate(local);
+        let _port = self.gate(local)?;
         for actor in [one, other] {
             if !Self::knows(local, actor, KNOWN) {
                 return Err(ActorError::Gone { actor });
@@ -109,7 +114,7 @@ impl ActorSystem {
     /// [`ActorError::NameTaken`], [`ActorError::Gone`] or [`ActorError::NoServices`].
     pub fn register(&self, name: &str, actor: ActorId) -> Result<(), ActorError> {
         let local = self.local("names")?;
-        let _port = self.gate(local);
+        let _port = self.gate(local)?;
         let know = |id| Self::knows(local, id, KNOWN);
         let registered = local.side.register(name, actor, know);
         registered.map_err(|why| ActorError::not_named(why, name, actor))
@@ -140,7 +145,7 @@ impl ActorSystem {
         // It is launched before the lock is taken, which turns need. Of two, one is not used.
         let launched = self.launch(kind)?;
         let know = |id| Self::knows(local, id, KNOWN);
-        let port = self.gate(local);
+        let port = self.gate(local)?;
         let actor = local.side.at(kind, key, || launched, know);
         drop(port);
         if actor != launched {
@@ -214,7 +219,7 @@ impl ActorSystem {
         words: &[u64],
     ) -> Result<TimerId, ActorError> {
         let local = self.local("timers")?;
-        let _port = self.gate(local);
+        let _port = self.gate(local)?;
         let message = Message::new(ActorId::NONE, tag, words, MAX_ASK_WORDS);
         let know = |id| Self::knows(local, id, KNOWN);
         match local.side.timer(to, time, repeats, message, know) {

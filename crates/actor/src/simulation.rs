@@ -264,6 +264,8 @@ impl Simulation {
             bounds: DevPtr::new(at[6]),
             side: number,
             events: DevPtr::new(0),
+            parts: DevPtr::new(0),
+            hole0: 0,
         };
         let simulation = Self {
             program: program.program(),

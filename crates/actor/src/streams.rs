@@ -238,11 +238,12 @@ fn publish(
     now: &mut Publishing,
 ) {
     // One is kept for the handler's own use.
-    while actor.sends_left() > 1 {
-        let Some((to, slow)) = now.left.pop() else {
-            return;
-        };
-        if !actor.lives(to) {
+    let most = (actor.sends_left() as usize).saturating_sub(1);
+    let part = now.left.split_off(now.left.len().saturating_sub(most));
+    let ids: Vec<_> = part.iter().map(|(to, _)| *to).collect();
+    let living = actor.living(&ids);
+    for ((to, slow), lives) in part.into_iter().zip(living).rev() {
+        if !lives {
             lock(subscribers).retain(|s| s.actor != to);
             continue;
         }
@@ -266,27 +267,24 @@ fn publish(
 }
 
 impl ActorSystem {
-    fn local_for(&self, what: &'static str) -> Result<&Local, ActorError> {
-        let local = self.local.as_ref();
-        let local = local.filter(|local| local.pump.is_none());
-        local.ok_or(ActorError::CpuOnly { what })
-    }
     /// Launches an actor of the host: `handler` handles its messages, one at a time, in a thread of the engine. `kind` is a
-    /// [`Kind::host`](crate::Kind::host). The handler should not block, since the engine's threads run all actors.
+    /// [`Kind::host`](crate::Kind::host). The handler should not block, since the engine's threads run all actors. On a GPU up
+    /// to four threads of the host run the handlers of a system, and hand their messages on when a handler has returned.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch); [`ActorError::NotHostKind`] or [`ActorError::CpuOnly`].
+    /// As [`launch`](Self::launch); [`ActorError::NotHostKind`], or [`ActorError::NotOnEngine`].
     pub fn launch_host(
         &self,
         kind: u32,
         handler: impl FnMut(&mut ActorCx<'_, '_, '_>, &Message) + Send + 'static,
     ) -> Result<ActorId, ActorError> {
-        let local = self.local_for("actors of the host")?;
+        let local = self.local("actors of the host")?;
         if !self.is_host_kind(kind) {
             return Err(ActorError::NotHostKind { kind });
         }
         let actor = self.launch(kind)?;
         local.side.set_part(actor, Box::new(handler));
+        let _port = self.gate(local)?;
         Self::knows(local, actor, KNOWN);
         Ok(actor)
     }
@@ -306,7 +304,7 @@ impl ActorSystem {
             closes.0.put(*message, || actor.pause());
         })?;
         Ok(Outlet {
-            link: Link::of(self.local_for("streams")?, actor),
+            link: Link::of(self.local("streams")?, actor),
             credits: messages,
         })
     }
@@ -343,7 +341,7 @@ impl ActorSystem {
             }
         })?;
         Ok(Inlet {
-            link: Link::of(self.local_for("streams")?, actor),
+            link: Link::of(self.local("streams")?, actor),
             to,
             credits: messages,
             patience: self.config.patience,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
     ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS,
-    MAIL_CELL_BITS, TELL_DELIVERED, TELL_FULL,
+    ACTOR_FAULT_PANIC, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
 };
 use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
 use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout};
@@ -19,6 +19,7 @@ use crate::device::DeviceHandler;
 use crate::error::{ActorError, LongMailbox};
 use crate::events::{Pump, Reach};
 use crate::failures::{Failure, FailureLog};
+use crate::far::{Lent, REGIONS, Threads};
 use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
@@ -201,7 +202,7 @@ pub(crate) const TELLS_OF_TASK: usize = 32;
 /// 64-bit words of a message, and of an actor.
 pub(crate) const RECORD: usize = size_of::<DevMessage>() / 8;
 
-fn words<T: Layout>(value: &T) -> Vec<u64> {
+pub(crate) fn to_words<T: Layout>(value: &T) -> Vec<u64> {
     let bytes = value.bytes().chunks_exact(8);
     bytes
         .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
@@ -284,7 +285,7 @@ impl ActorSystem {
         let tells = Arc::new(engine.near_buffer(config.host_messages as usize * RECORD)?);
         let replies = Arc::new(engine.near_buffer(config.asks as usize * RECORD)?);
         let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
-        let user = engine.buffer_from(&words(params))?;
+        let user = engine.buffer_from(&to_words(params))?;
         let bounds = kinds.iter().map(Kind::room_for_messages);
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
         let bounds = engine.buffer_from(&bounds)?;
@@ -294,6 +295,13 @@ impl ActorSystem {
         let ring = match on_cpu || !program.serves() {
             true => None,
             false => Some(engine.buffer(ACTOR_EVENTS as usize * RECORD)?),
+        };
+        let parts = match ring.is_some() && program.lends() {
+            true => {
+                let records = REGIONS as usize * PART_RECORDS as usize;
+                Some(Arc::new(engine.near_buffer(records * RECORD)?))
+            }
+            false => None,
         };
         let number = local.as_ref().map_or(0, |side| program.sides().add(side));
         let tables = DevActors {
@@ -313,6 +321,8 @@ impl ActorSystem {
             bounds: DevPtr::new(bounds.ptr().address()),
             side: number,
             events: DevPtr::new(ring.as_ref().map_or(0, at)),
+            parts: DevPtr::new(parts.as_deref().map_or(0, at)),
+            hole0: 0,
         };
         // SAFETY: all buffers are kept with the instance; the caller vouches for the program's own parameters.
         let instance = unsafe { engine.instance(program.program(), &tables) };
@@ -341,7 +351,16 @@ impl ActorSystem {
                     tells: tells.clone(),
                     ids: ids.clone(),
                 };
-                Pump::start(reach, ring, side.clone(), port.clone())
+                let hosts = parts.map(|parts| {
+                    let lent = Lent {
+                        kinds: program.lent(),
+                        sides: sides.clone(),
+                        side: number,
+                        user: to_words(params),
+                    };
+                    Threads::new(reach.clone(), parts, lent, at(&control))
+                });
+                Pump::start(reach, ring, side.clone(), port.clone(), hosts)
             });
             Local {
                 side,
@@ -457,15 +476,22 @@ impl ActorSystem {
         else {
             return error.into();
         };
-        let detail = u32::try_from(detail).unwrap_or(0);
+        let function = function.rsplit('/').next().unwrap_or_default();
+        // What a closure of the host has done has the number of its kind.
+        let (detail, kind) = match function {
+            "host_return" => (detail as u32, self.kinds.get((detail >> 32) as usize)),
+            _ => {
+                let kind = function.strip_suffix("_turn");
+                let kind = self.kinds.iter().find(|(name, _)| Some(&**name) == kind);
+                (u32::try_from(detail).unwrap_or(0), kind)
+            }
+        };
         if detail == ACTOR_FAULT_CELLS {
             return self.out_of_messages().unwrap_or_else(|| error.into());
         }
-        let kind = function
-            .rsplit('/')
-            .next()
-            .and_then(|f| f.strip_suffix("_turn"));
-        let kind = self.kinds.iter().find(|(name, _)| Some(&**name) == kind);
+        if detail == ACTOR_FAULT_PANIC {
+            return ActorError::HostPanicked;
+        }
         match kind {
             Some((kind, sends)) if detail == ACTOR_FAULT_SENDS => ActorError::TooManySends {
                 kind: kind.clone(),
@@ -813,11 +839,15 @@ impl ActorSystem {
             return self.failures.of(self.control.ptr().address());
         }
         let mut control = vec![0; self.control.len()];
-        match self.control.read_into(&mut control) {
-            Ok(()) => crate::device::failures(&from_words(&control), &self.device),
-            // Other calls say that the engine is lost.
-            Err(_) => (Vec::new(), 0),
+        // Closures of the host run here.
+        let (mut all, mut count) = self.failures.of(self.control.ptr().address());
+        // Where this fails, other calls say that the engine is lost.
+        if self.control.read_into(&mut control).is_ok() {
+            let (more, counted) = crate::device::failures(&from_words(&control), &self.device);
+            all.extend(more);
+            count += counted;
         }
+        (all, count)
     }
 
     fn signal(&self, actors: &[ActorId], signal: Signal) -> Result<u64, ActorError> {
@@ -865,12 +895,14 @@ impl ActorSystem {
     }
 
     /// Waits until no actor has a turn: all messages are handled, but those of actors that are deactivated, and those that
-    /// wait for these. Returns the counters. Meanwhile the host sends nothing.
+    /// wait for these. What the host has asked for before, such as news of a stream, comes first. Returns the counters.
+    /// Meanwhile the host sends nothing.
     ///
     /// # Errors
     /// The engine failed.
     pub fn settle(&self) -> Result<ActorStats, ActorError> {
         Self::may_wait("ActorSystem::settle")?;
+        self.carry_first()?;
         let mut port = self.port();
         self.leave(&mut port)?;
         if let Some(anchor) = port.anchor.take() {
@@ -889,6 +921,18 @@ impl ActorSystem {
             restarts: control.restarts,
             late: self.local.as_ref().map_or(0, late),
         })
+    }
+    /// Waits until what is to be done to actors of a GPU so far has been taken by the thread that does it, which holds the
+    /// port until it is done.
+    fn carry_first(&self) -> Result<(), ActorError> {
+        let local = self.local.as_ref().filter(|local| local.pump.is_some());
+        let Some(local) = local else { return Ok(()) };
+        let (_, asked) = local.side.ops_so_far();
+        while local.side.ops_so_far().0 < asked {
+            local.post.carry(&local.side)?;
+            std::thread::yield_now();
+        }
+        Ok(())
     }
     /// Lets the group that counts turns end once there is none.
     fn leave(&self, port: &mut Port) -> Result<(), ActorError> {
@@ -939,7 +983,15 @@ impl Drop for ActorSystem {
             local.sides.remove(local.number);
         }
         // An engine that has ended or is lost has nothing left to end.
-        let _ = self.close();
+        let closed = self.close();
+        let lends = |local: &Local| local.pump.as_ref().is_some_and(Pump::lends);
+        if closed.is_ok() && self.local.as_ref().is_some_and(lends) {
+            // Actors that the host was lent come back before the threads end that give them back.
+            let anchor = self.port().anchor.take();
+            if let Some(anchor) = anchor {
+                let _ = self.wait(anchor);
+            }
+        }
         if let Some(pump) = self.local.as_ref().and_then(|local| local.pump.as_ref()) {
             pump.stop();
         }

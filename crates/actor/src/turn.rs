@@ -208,6 +208,22 @@ pub(crate) fn run<'t, H: TurnHost>(
     }
 }
 
+impl<'t> Turn<'t> {
+    /// A turn of an actor that the host is lent, on tables of its own with one slot.
+    pub(crate) fn far(table: Table<'t>, slot: &'t Slot, id: ActorId) -> Self {
+        Self {
+            table,
+            slot,
+            number: 0,
+            id,
+            shard: 0,
+            spare: (0, 0),
+            stopping: false,
+            pauses: false,
+        }
+    }
+}
+
 impl Turn<'_> {
     /// Whether there are messages that could not be delivered.
     pub(crate) fn is_blocked(&self) -> bool {
@@ -235,7 +251,7 @@ impl Turn<'_> {
         self.spare.0 = cell + 1;
     }
     /// Gives the free cells back to the pool.
-    fn give_back(&mut self) {
+    pub(crate) fn give_back(&mut self) {
         if let Some(first) = self.spare.0.checked_sub(1) {
             self.table
                 .give(Pool::Cells, self.shard, first, self.spare.1);

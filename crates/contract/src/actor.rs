@@ -91,6 +91,8 @@ crate::dev_consts! {
     pub const EVENT_UNLINK = 10;
     /// An actor is about to handle the message of a periodic timer, whose last word this is: the next one may come.
     pub const EVENT_TICK = 11;
+    /// An actor of the host (`from`), of the kind in word 0, has messages: the host handles them, and gives the actor back.
+    pub const EVENT_LENT = 12;
     /// A dead letter to `to`; its reason is added.
     pub const EVENT_LETTER = 16;
     /// Events that wait for the host at most; a power of two.
@@ -133,6 +135,8 @@ crate::dev_consts! {
     pub const ACTOR_FAULT_CELLS = 0xac70_0001;
     /// The same of a handler that sends more than its kind declares.
     pub const ACTOR_FAULT_SENDS = 0xac70_0002;
+    /// The same of a closure that panicked.
+    pub const ACTOR_FAULT_PANIC = 0xac70_0003;
     /// Status of a message from the host: it was delivered.
     pub const TELL_DELIVERED = 0;
     /// The mailbox was full.
@@ -141,6 +145,39 @@ crate::dev_consts! {
     pub const TELL_GONE = 2;
     /// Status of an ask of the host: its record has the reply. GPUs only.
     pub const ASK_ANSWERED = 3;
+    /// Records of a region of `DevActors::parts`: a header, messages that the host handles, and items of what it does.
+    pub const PART_RECORDS = 256;
+    /// The first record of a message.
+    pub const PART_MESSAGE = 1;
+    /// The most messages of a mailbox that the host takes at a time.
+    pub const PART_MESSAGES = 32;
+    /// The first record of an item.
+    pub const PART_ITEM = 64;
+    /// The most items at a time.
+    pub const PART_ITEMS = 192;
+    /// `DevMessage::next` of an item: a message.
+    pub const ITEM_SEND = 8;
+    /// A reply to the ask in cell `from`.
+    pub const ITEM_REPLY = 9;
+    /// The ask in cell `from` is passed on.
+    pub const ITEM_FORWARD = 10;
+    /// A message that overtakes the mailbox.
+    pub const ITEM_NEWS = 11;
+    /// Sets the notes in `head`, or none: does the actor live?
+    pub const ITEM_NOTE = 12;
+    /// Sends the signal in `head`.
+    pub const ITEM_SIGNAL = 13;
+    /// Launches an actor of the kind in `head`, whose id is `to` then. `from` is its parent.
+    pub const ITEM_LAUNCH = 14;
+    /// The ask in cell `from`, which an actor has kept, ends with the reason in `head`. The item has the ask then; if an actor
+    /// has asked, the host tells it.
+    pub const ITEM_END = 15;
+    /// An actor of the host comes back: it ends.
+    pub const PART_STOPS = 1;
+    /// It has failed.
+    pub const PART_FAILED = 2;
+    /// The next message that it handles is an empty one.
+    pub const PART_GOES_ON = 4;
     /// Reasons of failures of modules that are kept for each system.
     pub const ACTOR_FAILURES = 64;
     /// Why a module's handler failed: it executed `unreachable`.
@@ -171,6 +208,9 @@ crate::dev_consts! {
     pub const MODULE_UNANSWERED = 13;
 }
 
+// The header, an actor's news and the messages of a mailbox come before the items.
+const _: () = assert!(PART_MESSAGE + 1 + PART_MESSAGES <= PART_ITEM);
+const _: () = assert!(PART_ITEM + PART_ITEMS <= PART_RECORDS);
 // The newest of the news is next to the notes.
 const _: () = assert!(NOTE_BITS + MAIL_CELL_BITS == 32);
 // An index fits the link of a cell, and an id's parts fill it.
@@ -278,7 +318,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// The parameters of a program of actors.
-    pub struct DevActors: align 16, size 112 {
+    pub struct DevActors: align 16, size 128 {
         /// Slots.
         pub slots: DevPtr<DevActor>,
         /// Cells.
@@ -311,5 +351,9 @@ crate::dev_struct! {
         pub side: u64,
         /// On a GPU: the ring of events. The link of one is its number in the ring plus one, once it is complete.
         pub events: DevPtr<DevMessage>,
+        /// On a GPU, in a program with kinds for actors of the host: a region for each thread that runs their closures.
+        pub parts: DevPtr<DevMessage>,
+        /// Spelled-out hole.
+        pub hole0: u64,
     }
 }

@@ -15,7 +15,7 @@ use everwarp::cuda::image::source;
 use everwarp_contract::actor::{ACTOR_EVENTS, ACTOR_SHARDS, MAIL_COUNT_MAX};
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::PROBE;
-use everwarp_programs::actor_services::SERVICES;
+use everwarp_programs::actor_services::{PARTS, SERVICES};
 use everwarp_runtime::{Image, identifier};
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -39,12 +39,14 @@ type HostCase = fn(&Path) -> Result<(), Failed>;
 const PROBE_CPP: &str = include_str!("actors_on_host/actor_probe.cpp");
 const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
 const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
+const PARTS_CPP: &str = include_str!("actors_on_host/actor_parts.cpp");
 const POOL_CPP: &str = include_str!("actors_on_host/pool.cpp");
 
 const ALL: &[(&str, HostCase)] = cases![
     random_schedules_lose_no_message_and_no_slot,
     random_schedules_restart_and_undo_what_fails,
     random_schedules_lose_neither_events_nor_news,
+    random_schedules_lend_actors_of_the_host_to_it,
     random_schedules_keep_each_free_number_in_one_hand,
     lanes_that_are_threads_have_no_data_race,
     stack_of_free_numbers_without_a_count_is_noticed,
@@ -63,6 +65,12 @@ const ALL: &[(&str, HostCase)] = cases![
     activated_actor_that_does_not_look_at_its_news_is_noticed,
     news_for_the_slots_last_actor_are_noticed,
     news_that_come_back_in_another_order_are_noticed,
+    turn_that_handles_what_it_lends_is_noticed,
+    actor_that_is_lent_before_it_is_counted_is_noticed,
+    list_that_the_host_does_not_see_is_noticed,
+    sender_that_is_not_woken_by_the_host_is_noticed,
+    reply_that_does_not_wait_for_the_outbox_is_noticed,
+    stopped_actor_that_goes_on_is_noticed,
     every_operator_of_a_module_computes_the_same,
     generated_modules_compute_the_same,
     imports_of_modules_do_the_same,
@@ -94,6 +102,15 @@ fn random_schedules_lose_neither_events_nor_news(folder: &Path) -> Result<(), Fa
     for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
         let folder = folder.join(name);
         write_services(&folder, places)?;
+        run(&compile(&folder, &["-O1"])?, 1, 400)?;
+    }
+    Ok(())
+}
+
+fn random_schedules_lend_actors_of_the_host_to_it(folder: &Path) -> Result<(), Failed> {
+    for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
+        let folder = folder.join(name);
+        write_parts(&folder, places)?;
         run(&compile(&folder, &["-O1"])?, 1, 400)?;
     }
     Ok(())
@@ -148,6 +165,9 @@ fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed>
         write_sources(&folder, program, scenarios)?;
         run(&compile(&folder, &flags)?, 1, 60)?;
     }
+    let parts = folder.join("parts");
+    write_parts(&parts, 8)?;
+    run(&compile(&parts, &flags)?, 1, 60)?;
     let folder = folder.join("services");
     write_services(&folder, 8)?;
     run(&compile(&folder, &flags)?, 1, 60)
@@ -232,6 +252,48 @@ fn news_that_come_back_in_another_order_are_noticed(folder: &Path) -> Result<(),
     is_noticed_of_services(folder, "news.cuh", right, "u32 list = news;")
 }
 
+/// The first scenarios found this one: a turn that has too little room to lend its actor handled its messages.
+fn turn_that_handles_what_it_lends_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "open = open && (ends || a.stopping);";
+    is_noticed_of_parts(folder, "turn.cuh", right, "open = open && !lent;")
+}
+
+fn actor_that_is_lent_before_it_is_counted_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "add(pending, 1u, relaxed, gpu);\n  const u32 group = actor_report_lent(&a.system, at);";
+    let wrong = "const u32 group = actor_report_lent(&a.system, at);\n  add(pending, 1u, relaxed, gpu);";
+    is_noticed_of_parts(folder, "lend.cuh", right, wrong)
+}
+
+fn list_that_the_host_does_not_see_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "  store(&slot->front, front, relaxed, gpu);\n  store(&slot->outbox_first";
+    is_noticed_of_parts(folder, "lend.cuh", right, "  store(&slot->outbox_first")
+}
+
+fn sender_that_is_not_woken_by_the_host_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "return mail_has(seen, MAIL_WAIT) ? actor_release(s->slots, slot) : NONE;";
+    is_noticed_of_parts(folder, "part.cuh", right, "return NONE;")
+}
+
+fn reply_that_does_not_wait_for_the_outbox_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "u32 outbox = load(&slot->outbox_first, relaxed, gpu);";
+    is_noticed_of_parts(folder, "part.cuh", right, "u32 outbox = 0;")
+}
+
+fn stopped_actor_that_goes_on_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu);";
+    is_noticed_of_parts(folder, "part.cuh", right, "")
+}
+
+fn is_noticed_of_parts(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    write_parts(folder, 8)?;
+    is_noticed(folder, header, right, wrong, 400)
+}
+
 fn is_noticed_of_services(
     folder: &Path,
     header: &str,
@@ -245,6 +307,14 @@ fn is_noticed_of_services(
 /// The sources of `actor_services`, with a ring of this many places.
 fn write_services(folder: &Path, places: u32) -> Result<(), Failed> {
     write_sources(folder, &SERVICES, SERVICES_CPP)?;
+    shorten_ring(folder, places)
+}
+/// The same with a kind for actors of the host.
+fn write_parts(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &PARTS, PARTS_CPP)?;
+    shorten_ring(folder, places)
+}
+fn shorten_ring(folder: &Path, places: u32) -> Result<(), Failed> {
     let contract = folder.join("everwarp/contract.cuh");
     let text = std::fs::read_to_string(&contract)?;
     let right = format!("ACTOR_EVENTS = {ACTOR_EVENTS:#x}u");

@@ -115,6 +115,10 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
     let image = Image::of(vec![actor_services::SERVICES.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    let image = Image::of(vec![actor_services::PARTS.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    let image = Image::of(vec![actor_services::hosts().program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[90]));
     // For sm_80, ptxas spills three registers of the program that has all kinds that fail.
     let image = Image::of(vec![actor_faults::FAULTS.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[90, 100]));

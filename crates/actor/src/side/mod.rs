@@ -128,6 +128,8 @@ impl Record {
 struct State {
     records: HashMap<ActorId, Record>,
     ops: VecDeque<(ActorId, Op)>,
+    /// How many were taken from there.
+    ops_taken: u64,
     /// A courier is queued or runs.
     courier: bool,
     names: Names,
@@ -223,6 +225,7 @@ impl Side {
     pub(crate) fn next_op(&self) -> Option<(ActorId, Op)> {
         let mut state = self.state();
         let op = state.ops.pop_front();
+        state.ops_taken += u64::from(op.is_some());
         if broken(Mutant::CourierUnseen) && op.is_none() {
             drop(state);
             state = self.state();
@@ -240,6 +243,11 @@ impl Side {
     /// Whether there is something to be done.
     pub(crate) fn has_ops(&self) -> bool {
         !self.state().ops.is_empty()
+    }
+    /// How much has been taken to be done, and how much is to be done with that.
+    pub(crate) fn ops_so_far(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.ops_taken, state.ops_taken + state.ops.len() as u64)
     }
     /// Asks for something to be done. The caller lets a courier run.
     pub(crate) fn request(&self, actor: ActorId, op: Op) {

@@ -18,9 +18,11 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] = sources! {
     "actor/actor.cuh"
     "actor/host.cuh"
+    "actor/lend.cuh"
     "actor/mailbox.cuh"
     "actor/module.cuh"
     "actor/news.cuh"
+    "actor/part.cuh"
     "actor/turn.cuh"
     "api.cuh"
     "atomic.cuh"

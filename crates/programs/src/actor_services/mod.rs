@@ -3,9 +3,10 @@
 #[path = "actor_services.rs"]
 mod twin;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use everwarp::actor::actors;
+use everwarp::actor::{ActorProgram, Kind, actors};
 use everwarp::dev_struct;
 
 use twin::{agent, careful};
@@ -49,6 +50,16 @@ actors! {
         CAREFUL: lane(careful: DevAgent).mailbox(64).sends(3).atomic().restarts(1_000_000, Duration::from_secs(3600)).services(),
     }
 }
+
+/// The same actors, and a kind for actors of the host.
+pub static PARTS: LazyLock<ActorProgram> =
+    LazyLock::new(|| SERVICES.with_kinds([Kind::host("host")]));
+/// A program that has actors of the host only.
+pub fn hosts() -> ActorProgram {
+    ActorProgram::closures("hosts", vec![Kind::host("host")])
+}
+/// The kind of the actors of the host in [`PARTS`].
+pub const HOST: u32 = 2;
 
 /// Adds word 0 to the sum.
 pub const ADD: u8 = 1;

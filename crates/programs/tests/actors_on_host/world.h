@@ -34,7 +34,7 @@ constexpr u32 WIDTH = 4, WARPS = 3;
 #endif
 constexpr u32 LANES = WARPS * WIDTH, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
 enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_EVENTS, HOST_COUNT,
-             HOST_RING, HOST_NEWS, HOST_NOTE };
+             HOST_RING, HOST_NEWS, HOST_NOTE, HOST_TAKE, HOST_RETURN, HOST_DO };
 
 void show();
 u64 seed, state_of_random;
@@ -49,7 +49,7 @@ DevMessage cells[CELLS], tells[RECORDS], replies[RECORDS];
 alignas(16) u8 states[2 * SLOTS * STATE_BYTES];
 alignas(16) u64 shards[2 * ACTOR_SHARDS * ACTOR_SHARD_STRIDE];
 DevActorControl control;
-DevMessage ring[ACTOR_EVENTS];
+DevMessage ring[ACTOR_EVENTS], parts[SLOTS * PART_RECORDS];
 u64 ids[SLOTS], parameters[2];
 u16 bounds[] = BOUNDS;
 DevActors actors_system;
@@ -87,14 +87,21 @@ thread_local ew::Shared none;
 u32 events_group;
 std::vector<DevMessage> events;
 
-// With the lock.
-void push(u32 fn, u32 tag, u64 argument) {
+#ifdef LENDS
+// The host is lent an actor; a submission of the host has ended that is about one.
+void lent(const DevMessage& event);
+void lent_ended(u32 group);
+#endif
+
+// With the lock. Returns the group of the submission.
+u32 push(u32 fn, u32 tag, u64 argument) {
   const u32 group = next_group++;
   assert(group < GROUPS);
   groups[group].pending = 1;
   if (fn == HOST_EVENTS) events_group = group;
   tasks.push_back({FIRST + fn | tag << TASK_TAG_SHIFT, group, argument});
   unfinished++;
+  return group;
 }
 void submit(u32 fn, u32 tag, u32 lo, u32 hi) {
   std::lock_guard<std::mutex> held(lock);
@@ -102,12 +109,18 @@ void submit(u32 fn, u32 tag, u32 lo, u32 hi) {
 }
 // A submission has ended. If there are events, the host takes them and waits again.
 void ended(u32 group) {
+#ifdef LENDS
+  if (group != events_group) lent_ended(group);
+#endif
   if (group != events_group) return;
   const u64 count = groups[group].value;
   for (u64 i = 0; i < count; i++) {
     const DevMessage& event = ring[events.size() % ACTOR_EVENTS];
     CHECK(event.next == (u32)events.size() + 1, "event %zu is not complete", events.size());
     events.push_back(event);
+#ifdef LENDS
+    if (event.head >> EVENT_SHIFT == EVENT_LENT) lent(event);
+#endif
   }
   push(HOST_EVENTS, 0, events.size());
 }
@@ -131,6 +144,9 @@ Outcome run(const DevTask& task) {
   CHECK(t.broken == 0, "function %u broke rule %u", ew::fn_of(task.head) - FIRST, t.broken);
   return {task.group, t.delta};
 }
+// Groups that have ended; and whether that of the turns may.
+std::vector<bool> over(GROUPS);
+bool leaves;
 // What a batch of the engine does at its end.
 void finish(const std::vector<Outcome>& batch) {
   for (const Outcome& done : batch) {
@@ -138,7 +154,10 @@ void finish(const std::vector<Outcome>& batch) {
     CHECK(left < 1u << 30, "group %u has ended twice", done.group);
     std::lock_guard<std::mutex> held(lock);
     // A task that holds its group does not change the count.
-    if (left == 0 && done.delta != 1) ended(done.group);
+    if (left != 0 || done.delta == 1) continue;
+    CHECK(!over[done.group], "group %u has ended twice", done.group);
+    over[done.group] = true;
+    ended(done.group);
   }
   std::lock_guard<std::mutex> held(lock);
   unfinished += (u32)queued.size() - (u32)batch.size();
@@ -374,7 +393,7 @@ void audit(bool over = true) {
   }
   for (u32 cell = 0; cell < fresh_cells; cell++) CHECK(cell_seen[cell] == 1, "cell %u is lost", cell);
   const u32 world = (u32)control.world;
-  CHECK(groups[world].pending == 1, "%u turns are counted, and none runs", groups[world].pending - 1);
+  CHECK(groups[world].pending == !leaves, "%u turns are counted, and none runs", groups[world].pending - !leaves);
   for (u32 group = 0; over && group < next_group; group++) {
     const bool waits = group == world || group == events_group;
     CHECK(waits || groups[group].pending == 0, "a submission has not ended");
@@ -386,7 +405,8 @@ void begin(u64 number) {
   state_of_random = number * 0x9e3779b97f4a7c15 + 1;
   memset(slots, 0, sizeof slots), memset(states, 0, sizeof states), memset(shards, 0, sizeof shards);
   memset(&control, 0, sizeof control), memset(groups, 0, sizeof(DevGroup) * (next_group + 1));
-  next_group = next_record = 0;
+  next_group = next_record = 0, leaves = false;
+  std::fill(over.begin(), over.end(), false);
   events.clear(), events_group = GROUPS, memset(ring, 0, sizeof ring);
   all_steps += steps, steps = 0;
   // Whatever a cell held before.
@@ -453,7 +473,7 @@ ew::Values ew::lanes_exchange(const char* site, u32 mask, u64 value) {
 
 // `lanes SEED COUNT`
 int main(int, char** arguments) {
-  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, parameters, SLOTS, CELLS, STATE_BYTES, KINDS, bounds, 0, ring};
+  actors_system = {slots, cells, states, shards, &control, tells, replies, ids, parameters, SLOTS, CELLS, STATE_BYTES, KINDS, bounds, 0, ring, parts, 0};
 #ifndef THREADS
   prepare_lanes();
 #endif

@@ -137,15 +137,12 @@ constexpr u32 REPORT_FULL = NONE;      // the caller keeps the event
 constexpr u32 REPORT_DONE = NONE - 1;  // the ring has it; any other value is the held group that the caller completes
 
 // Puts the event in a cell into the ring. The caller keeps the cell.
-EW_CALL u32 actor_report(const DevActors* s, u32 at) {
+EW_FN u32 actor_put_event(const DevActors* s, u32 at) {
   DevActorControl* c = s->control;
   u64 place = load(&c->events_begun, relaxed, gpu);
   while (true) {
     // Acquire: the host has read what was there. It may have taken more than this place, which another one has got.
-    if ((long long)(place - load(&c->events_taken, acquire, gpu)) >= (long long)ACTOR_EVENTS) {
-      // The host that ends the system takes no more.
-      return load(&c->closing, relaxed, gpu) != 0 ? REPORT_DONE : REPORT_FULL;
-    }
+    if ((long long)(place - load(&c->events_taken, acquire, gpu)) >= (long long)ACTOR_EVENTS) return REPORT_FULL;
     u64 now = compare_exchange(&c->events_begun, place, place + 1, relaxed, gpu);
     if (now == place) break;
     place = now;
@@ -165,6 +162,11 @@ EW_CALL u32 actor_report(const DevActors* s, u32 at) {
   // The bell changes by read-modify-writes alone: either this one finds it, or the one that hangs it up sees the event.
   const u64 bell = exchange(&c->bell, (u64)0, acq_rel, gpu);
   return bell == 0 ? REPORT_DONE : (u32)bell - 1;
+}
+EW_CALL u32 actor_report(const DevActors* s, u32 at) {
+  const u32 group = actor_put_event(s, at);
+  // The host that ends the system takes no more.
+  return group == REPORT_FULL && load(&s->control->closing, relaxed, gpu) != 0 ? REPORT_DONE : group;
 }
 
 // Events that the host can take: those that are complete, in their order, up to a number.

@@ -1,6 +1,6 @@
 // Turns: crates/actor/src/turn.rs on a GPU, with what follows when a handler fails (restarts.rs and undo.rs).
 #pragma once
-#include "everwarp/actor/actor.cuh"
+#include "everwarp/actor/lend.cuh"
 
 namespace ew {
 
@@ -154,6 +154,12 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   const bool ends = mail_has(mail, MAIL_KILL);
   bool open = !muted && !(K::services && full) && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
   u32 handled = 0;
+  bool lent = false;
+  if constexpr (K::lends) {
+    lent = actor_lends(a, open && !ends && !a.stopping, front);
+    // Those of an actor that ends are dead letters.
+    open = open && (ends || a.stopping);
+  }
   if constexpr (K::services) {
     if (open && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
       const ActorNews taken = actor_take_news(&system, a.number, a.generation);
@@ -243,6 +249,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
     if constexpr (K::services) a.flush();
   }
+  if (K::lends && lent && actor_lend(a, front)) return;
   if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
   if (K::services && news != 0) {
     if (a.stopping) actor_give_cells(&system, news);
