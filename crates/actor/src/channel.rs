@@ -331,10 +331,11 @@ impl<T: DevType + Send + 'static> Channel<T> {
 }
 
 impl ActorSystem {
-    /// A channel that holds up to `capacity` values. On the CPU engine.
+    /// A channel that holds up to `capacity` values. On a GPU, native tasks, the host and actors of the host use it; handlers
+    /// on the GPU do not yet.
     ///
     /// # Errors
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`] or [`ActorError::NotOnEngine`].
     ///
     /// # Panics
     /// `capacity` is 0.
@@ -343,7 +344,7 @@ impl ActorSystem {
         capacity: usize,
     ) -> Result<Channel<T>, ActorError> {
         assert!(capacity > 0, "a channel has room for one value at least");
-        let local = self.on_cpu("typed channels")?;
+        let local = self.local("typed channels")?;
         let (number, changed) = local.side.open_channel(type_of::<T>(), capacity);
         let inner = Inner {
             side: local.side.clone(),

@@ -530,7 +530,9 @@ impl ActorProgram {
     pub(crate) fn lent(&self) -> Vec<Option<Turns>> {
         let turns = |kind: &Kind| Turns::of(kind, self.failures().clone());
         let kinds = self.kinds.iter();
-        kinds.map(|kind| kind.is_host.then(|| turns(kind))).collect()
+        kinds
+            .map(|kind| kind.is_host.then(|| turns(kind)))
+            .collect()
     }
     pub(crate) fn failures(&self) -> &Arc<FailureLog> {
         self.failures.get_or_init(Arc::default)
@@ -588,7 +590,13 @@ impl ActorProgram {
                 (1..=MAIL_COUNT_MAX).contains(&bound.into()),
                 "the mailbox of kind `{name}` has a bound of {bound}: give it 1 to {MAIL_COUNT_MAX}"
             );
-            let most = u32::from(MAX_SPAWN - 4) - kind.handler.at_once();
+            let all = u32::from(MAX_SPAWN - 4) - kind.handler.at_once();
+            // With services each may cause an event, too.
+            let most = if self.serves() && !kind.is_host {
+                all / 2 - 1
+            } else {
+                all
+            };
             assert!(
                 kind.room(self.serves()) <= MAX_SPAWN,
                 "the handler of kind `{name}` sends {} messages: send them in several steps, up to {most} at a time",

@@ -6,8 +6,8 @@ use std::time::Duration;
 use everwarp_contract::actor::{MESSAGE_ASK, MESSAGE_DEADLINE, MESSAGE_HOST, MESSAGE_REPLY};
 
 use crate::context::{ActorCx, message_in, write_message};
-use crate::far::OF_HOST;
 use crate::error::ActorError;
+use crate::far::OF_HOST;
 use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
 use crate::notes::{KNOWN, SUPERVISED};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
-    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE, ACTOR_SHARDS,
-    ACTOR_FAULT_PANIC, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
+    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE,
+    ACTOR_SHARDS, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
 };
 use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
 use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout};
@@ -985,7 +985,9 @@ impl Drop for ActorSystem {
         // An engine that has ended or is lost has nothing left to end.
         let closed = self.close();
         let lends = |local: &Local| local.pump.as_ref().is_some_and(Pump::lends);
-        if closed.is_ok() && self.local.as_ref().is_some_and(lends) {
+        // A closure that drops its system cannot wait for itself.
+        let waits = closed.is_ok() && !crate::context::handles();
+        if waits && self.local.as_ref().is_some_and(lends) {
             // Actors that the host was lent come back before the threads end that give them back.
             let anchor = self.port().anchor.take();
             if let Some(anchor) = anchor {

@@ -67,6 +67,8 @@ crate::dev_consts! {
     pub const MESSAGE_NEWS = 1 << 24;
     /// The same: a periodic timer sent it, and waits until it is handled.
     pub const MESSAGE_TICK = 1 << 25;
+    /// The same: it is a value of a channel, which goes back to the channel if its actor ends before.
+    pub const MESSAGE_VALUE = 1 << 26;
     /// `DevMessage::head` of an event, which is a message to the host: first bit of its number (8). GPUs only.
     pub const EVENT_SHIFT = 24;
     /// An actor (`to`) has ended; word 0 says how.

@@ -5,6 +5,8 @@
 
 #[path = "conformance/actor_faults.rs"]
 mod actor_faults;
+#[path = "conformance/actor_hosts.rs"]
+mod actor_hosts;
 #[path = "conformance/actor_services.rs"]
 mod actor_services;
 #[path = "conformance/actors.rs"]
@@ -73,6 +75,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actors::ALL,
         actors::ONLY_WGPU,
         actor_faults::ALL,
+        actor_hosts::ALL,
         actor_services::ALL,
         module_actors::ALL,
         tasks::ALL,

@@ -12,6 +12,8 @@
 
 mod memory;
 mod run;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod wire;
 

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use everwarp_contract::actor::{
-    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, EVENT_SHIFT, MESSAGE_TICK, MESSAGE_TIMER,
-    PART_ITEMS,
+    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, EVENT_SHIFT, MESSAGE_TICK,
+    MESSAGE_TIMER, MESSAGE_VALUE, PART_ITEMS,
 };
 use everwarp_contract::{
     DevActors, DevMessage, DevPtr, DevTask, DevType, FunctionId, GroupId, HeapOwner, InstanceId,
@@ -108,6 +108,9 @@ impl Runner {
             let (message, news) = (message_of(record), taken.news && number == 0);
             if record.head & MESSAGE_TICK != 0 && news {
                 side_of_system.ticked(TimerId(message.ask()));
+            }
+            if record.head & MESSAGE_VALUE != 0 && news {
+                side_of_system.value_handled(loan.actor);
             }
             let mut task = FarTask::default();
             let mut host = TaskHost {

@@ -113,9 +113,7 @@ impl Wire for DeviceWire {
         };
         self.write(0, &[header])?;
         self.write(PART_ITEM, items)?;
-        self.reach
-            .run(Builtin::Return, 0, self.region, 0)
-            .map(drop)
+        self.reach.run(Builtin::Return, 0, self.region, 0).map(drop)
     }
     fn act(&mut self, items: &mut [DevMessage], stops: bool) -> Result<(), Error> {
         self.write(PART_ITEM, items)?;

@@ -143,7 +143,7 @@ pub(super) struct Announced {
 
 impl Announced {
     /// The message that the actor handles: a reply, whose number is that of an ask.
-    fn message(&self) -> Message {
+    pub(super) fn message(&self) -> Message {
         Message::of_reply(&self.words[..self.count], self.number)
     }
 }

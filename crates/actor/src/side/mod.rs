@@ -95,6 +95,8 @@ pub(crate) enum Taken {
 #[derive(Debug, Default)]
 struct Record {
     news: VecDeque<News>,
+    /// Values that are on their way to an actor of the host on a GPU.
+    sent: VecDeque<News>,
     watchers: Vec<Watcher>,
     /// Actors that this one monitors.
     watches: Vec<ActorId>,
@@ -292,7 +294,8 @@ impl Side {
         let Some(record) = state.records.get_mut(&actor) else {
             return;
         };
-        let news = std::mem::take(&mut record.news);
+        let mut news = std::mem::take(&mut record.sent);
+        news.append(&mut record.news);
         let timers = std::mem::take(&mut record.timers);
         let kept = std::mem::take(&mut record.kept);
         // Its end may not be reported yet, and others may wait for that.

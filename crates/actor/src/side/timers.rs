@@ -5,7 +5,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::actor::{DEAD_TIMEOUT, MESSAGE_FAILED, MESSAGE_REPLY, MESSAGE_TIMER};
+use everwarp_contract::actor::{
+    DEAD_TIMEOUT, MESSAGE_FAILED, MESSAGE_REPLY, MESSAGE_TIMER, MESSAGE_VALUE,
+};
 
 use crate::id::ActorId;
 use crate::message::{MAX_ASK_WORDS, Message};
@@ -119,11 +121,26 @@ impl Side {
     /// The oldest news of an actor on a GPU, which are sent there, and whether they are a periodic timer's.
     pub(crate) fn send_news(&self, actor: ActorId) -> Option<(Message, bool)> {
         let mut state = self.state();
-        match state.records.get_mut(&actor)?.news.pop_front()? {
+        let record = state.records.get_mut(&actor)?;
+        match record.news.pop_front()? {
             News::Message(message) => Some((message, false)),
             News::Timer(number) => state.timers.send(number),
-            // Groups and channels are on the CPU engine only.
-            News::Reset | News::Value(_) => None,
+            News::Value(value) => {
+                let mut message = value.message();
+                message.head |= MESSAGE_VALUE;
+                record.sent.push_back(News::Value(value));
+                Some((message, false))
+            }
+            // Groups are on the CPU engine only.
+            News::Reset => None,
+        }
+    }
+    /// An actor that a GPU has lent to the host handles the oldest value that it was sent.
+    pub(crate) fn value_handled(&self, actor: ActorId) {
+        let mut state = self.state();
+        let record = state.records.get_mut(&actor);
+        if let Some(News::Value(value)) = record.and_then(|record| record.sent.pop_front()) {
+            state.handled(&value);
         }
     }
     /// A GPU handles the message of a periodic timer.

@@ -128,7 +128,7 @@ impl Side {
     /// An actor has ended.
     pub(crate) fn ended(&self, actor: ActorId, ending: Ending) {
         let mut state = self.state();
-        let Some(record) = state.records.remove(&actor) else {
+        let Some(mut record) = state.records.remove(&actor) else {
             return;
         };
         record.timers.iter().for_each(|t| state.timers.remove(*t));
@@ -153,7 +153,9 @@ impl Side {
         }
         let mut after = After::default();
         state.leave_channels(actor, &record.channels);
-        state.bring_back(record.news, &mut after);
+        let mut news = record.sent;
+        news.append(&mut record.news);
+        state.bring_back(news, &mut after);
         // A closure may do something when it is dropped.
         drop(state);
         after.run();

@@ -94,7 +94,7 @@ void give_back(Loan loan) {
   loans[push(HOST_RETURN, 0, loan.region)] = loan;
 }
 void lent_ended(u32 group) {
-  // The host waits until the turns have ended, some of which it has caused before.
+  // The host waits until the turns have ended, and it has caused some before.
   if (group == resumes) push(HOST_LEAVE, 0, 0);
   auto found = loans.find(group);
   if (found == loans.end()) return;
@@ -171,7 +171,7 @@ void actors() {
           if (random_below(4) == 0) signal(2, MOST + i), run_all(), signal(3, MOST + i);
           break;
         default: {
-          // In their order, since each is told when the ones before have been.
+          // In their order, since each is sent when the ones before have been.
           const u32 tags[] = {NUMBER, NUMBER, NUMBER, PAUSES, GOES_ON};
           const u32 tag = tags[random_below(5)];
           tell(host_ids[i], tag, {++next[i]});

@@ -30,7 +30,7 @@ pub(crate) const ALL: &[Case] = cases![
     services_survive_while_the_system_settles,
     system_with_timers_and_events_ends,
     engine_whose_actors_idle_is_not_stuck,
-    channels_and_payloads_work_or_are_refused_by_name,
+    payloads_work_or_are_refused_by_name,
 ];
 
 const LONG: Duration = Duration::from_secs(60);
@@ -390,26 +390,15 @@ fn engine_whose_actors_idle_is_not_stuck(select: Select) {
 }
 
 /// A GPU refuses them.
-fn channels_and_payloads_work_or_are_refused_by_name(select: Select) {
+fn payloads_work_or_are_refused_by_name(select: Select) {
     let (engine, system) = start(select);
     let [agent] = launch(&system, AGENT);
-    let (channel, told) = (
-        system.channel::<u64>(2),
-        system.tell_with(agent, ADD, &[5], vec![1]),
-    );
+    let told = system.tell_with(agent, ADD, &[5], vec![1]);
     if engine.kind() == EngineKind::Cpu {
-        let channel = channel.expect("the CPU engine has them");
-        channel.send(&7).expect("there is room");
-        assert_eq!(channel.receive().expect("it is there"), 7);
         told.expect("it lives");
         assert_eq!(state(&system, agent).sum, 5);
         return;
     }
-    let refused = channel.expect_err("a GPU has none");
-    assert!(
-        matches!(refused, ActorError::CpuOnly { what } if what.contains("channels")),
-        "{refused}"
-    );
     let refused = told.expect_err("a GPU has none");
     assert!(
         matches!(refused.error, ActorError::CpuOnly { what } if what.contains("payloads")),
