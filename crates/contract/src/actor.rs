@@ -61,7 +61,7 @@ crate::dev_consts! {
     pub const MESSAGE_TIMER = 1 << 21;
     /// `DevMessage::head`: an actor has ended that the receiver monitors. CPU engine only.
     pub const MESSAGE_DOWN = 1 << 22;
-    /// `DevMessage::head`: a topic says how many messages the receiver has missed. CPU engine only.
+    /// `DevMessage::head`: a topic says how many messages the receiver has missed. Not on wgpu.
     pub const MESSAGE_MISSED = 1 << 23;
     /// `DevMessage::head` in a cell: it overtakes the mailbox, and is not counted there. GPUs only.
     pub const MESSAGE_NEWS = 1 << 24;

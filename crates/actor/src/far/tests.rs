@@ -17,7 +17,7 @@ use super::wire::{Back, Taken};
 use super::*;
 use crate::context::ActorCx;
 use crate::program::{ActorProgram, Kind};
-use crate::side::{Clock, Side, Sides};
+use crate::side::{Clock, Side, Sides, Strategy, Supervision};
 
 const ADA: ActorId = ActorId::new(1, 1);
 const BOB: ActorId = ActorId::new(2, 1);
@@ -266,6 +266,30 @@ fn actor_that_pauses_goes_on_or_stops_keeps_its_other_messages() {
         failed: true,
         counts: [0, 1, 0],
         ..back(1)
+    };
+    assert_eq!(did, [Did::Back(expected, vec![])]);
+}
+
+#[test]
+fn what_a_gpu_does_not_have_is_refused_by_name() {
+    let messages = [message(2, &[], 70), message(2, &[], 71)];
+    let mut number = 0;
+    let did = lend(&messages, 0, move |actor, _| {
+        number += 1;
+        if number == 1 {
+            let supervision = Supervision::new(Strategy::OneForOne, 1, Duration::ZERO);
+            let refused = actor.supervise(supervision, &[]);
+            let refused = refused.expect_err("a GPU has none").to_string();
+            assert!(refused.contains("supervised groups"), "{refused}");
+        } else {
+            actor.tell_with(BOB, 1, &[], vec![1]);
+        }
+    });
+    let expected = Back {
+        stops: true,
+        failed: true,
+        counts: [0, 1, 0],
+        ..back(2)
     };
     assert_eq!(did, [Did::Back(expected, vec![])]);
 }
