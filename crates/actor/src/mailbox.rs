@@ -14,12 +14,13 @@
 //!    A deactivated actor handles nothing, so that it is muted all the same; the signal that activates it clears `MUTED`.
 //! 5. Setting `WAIT` clears `MUTED`: an actor for which another one waits is never muted, so muted actors cannot wait for
 //!    each other in a circle.
-//! 6. `WAIT` implies that the mailbox is full. Every change that makes room clears it, and its author then takes the list.
+//! 6. `WAIT` implies that the mailbox is full, or that the author of the change that made room is about to clear it and
+//!    takes the list then. So a sender that has linked itself and sees `WAIT` on a full mailbox need not set it again.
 //! 7. An actor does not end while it is in a list. The author of the change that ends it owns the slot.
 
 use everwarp_contract::actor::{
-    ACTOR_GENERATION_MAX, MAIL_BUSY, MAIL_KILL, MAIL_LISTED, MAIL_LIVE, MAIL_MUTED, MAIL_PAUSED,
-    MAIL_STOP, MAIL_WAIT,
+    ACTOR_GENERATION_MAX, MAIL_BUSY, MAIL_COUNT_SHIFT, MAIL_KILL, MAIL_LISTED, MAIL_LIVE,
+    MAIL_MUTED, MAIL_PAUSED, MAIL_STOP, MAIL_WAIT,
 };
 
 use crate::id::ActorId;
@@ -177,6 +178,20 @@ impl<'t> Table<'t> {
     ) -> (Finished, Option<u32>) {
         let meta = slot.meta.load(Ordering::Relaxed);
         let mut seen = Mail(slot.mail.load(Ordering::Relaxed));
+        let ends_early = broken(Mutant::EndsWithMessages) && seen.has(MAIL_STOP);
+        let paused = seen.has(MAIL_PAUSED) && !seen.has(MAIL_KILL);
+        if outbox || (seen.count() > handled && !paused && !ends_early) {
+            // Another turn follows, whatever others do meanwhile, so nothing is compared: many that send at once would be
+            // faster time and again. That turn finds out if the actor has been deactivated meanwhile.
+            let handled = u64::from(handled) << MAIL_COUNT_SHIFT;
+            // Release: the state, to the next turn. Acquire: the list of waiters.
+            seen = Mail(slot.mail.fetch_sub(handled, Ordering::AcqRel));
+            if !seen.has(MAIL_WAIT) {
+                return (Finished::Again, None);
+            }
+            slot.mail.fetch_and(!flag(MAIL_WAIT), Ordering::AcqRel);
+            return (Finished::Again, self.release(slot));
+        }
         loop {
             let mut next = seen.handled(handled).without(MAIL_WAIT);
             let empty =
@@ -267,6 +282,10 @@ impl<'t> Table<'t> {
             }
             if !full || !Self::lives(slot, seen, to) {
                 return Muting::Muted(self.release(slot));
+            }
+            if seen.has(MAIL_WAIT) && !seen.has(MAIL_MUTED) {
+                // Others wait already: the turn that clears this flag takes the list afterwards, and so this sender, too.
+                return Muting::Muted(None);
             }
             let mut next = seen.with(MAIL_WAIT).without(MAIL_MUTED);
             if broken(Mutant::CircleAllowed) {

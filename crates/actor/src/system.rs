@@ -584,14 +584,16 @@ impl ActorSystem {
             });
         }
         Self::may_wait("ActorSystem::launch")?;
-        const EACH: usize = 4;
+        // Few actors are spread over many tasks; a task for each four of many would cost the host more than the GPU.
+        const MOST: usize = 16;
+        let each = (count / (1 << 14)).clamp(4, MOST);
         let mut all = Vec::with_capacity(count.min(self.config.actors as usize));
         let _port = self.port();
         let mut left = count;
         while left > 0 {
             let part = left.min(self.ids.len());
-            let ranges = (0..part).step_by(EACH);
-            let ranges = ranges.map(|first| (first as u32, EACH.min(part - first) as u32));
+            let ranges = (0..part).step_by(each);
+            let ranges = ranges.map(|first| (first as u32, each.min(part - first) as u32));
             self.run_ranges(Builtin::Launch, kind as u8, ranges)?;
             let mut ids = vec![0; part];
             self.ids.read_at(0, &mut ids)?;

@@ -77,7 +77,7 @@ EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
 // Takes one number; NONE when the pool is exhausted. A function for each pool, because with the pool as a parameter the
 // turns that call it need more registers than there are.
 template <u32 pool>
-EW_CALL u32 actor_take(const DevActors* s) {
+EW_FN u32 actor_take_quickly(const DevActors* s) {
   u32 number = actor_pop(s, pool, actor_own_shard());
   if (number != NONE) return number;
   u32* fresh = pool == ACTOR_CELLS ? &s->control->fresh_cells : &s->control->fresh_slots;
@@ -86,11 +86,42 @@ EW_CALL u32 actor_take(const DevActors* s) {
     number = fetch_add(fresh, 1, relaxed, gpu);
     if (number < limit) return number;
   }
+  return NONE;
+}
+template <u32 pool>
+EW_CALL u32 actor_take(const DevActors* s) {
+  u32 number = actor_take_quickly<pool>(s);
+  if (number != NONE) return number;
   const u32 start = actor_some_shard();
 #pragma unroll 1
   for (u32 i = 0; i < ACTOR_SHARDS; i++) {
     number = actor_pop(s, pool, start + i);
     if (number != NONE) return number;
+  }
+  return NONE;
+}
+
+// Shards that are looked at together.
+constexpr u32 ACTOR_PROBES = 8;
+
+// The same for the host's launches, which have registers left: where few numbers are free, most shards are empty, so some
+// are looked at together.
+template <u32 pool>
+EW_CALL u32 actor_take_of_few(const DevActors* s) {
+  u32 number = actor_take_quickly<pool>(s);
+  if (number != NONE) return number;
+  const u32 start = actor_some_shard();
+#pragma unroll 1
+  for (u32 i = 0; i < ACTOR_SHARDS; i += ACTOR_PROBES) {
+    u32 some = 0;
+#pragma unroll
+    for (u32 k = 0; k < ACTOR_PROBES; k++) {
+      some |= (u32)((u32)load(actor_shard(s, pool, start + i + k), relaxed, gpu) != 0) << k;
+    }
+    for (; some != 0; some &= some - 1) {
+      number = actor_pop(s, pool, start + i + __ffs(some) - 1);
+      if (number != NONE) return number;
+    }
   }
   return NONE;
 }
@@ -220,6 +251,8 @@ EW_CALL ActorMuting actor_mute(const DevActors* s, u32 sender, u64 to) {
     if (mail_count(seen) < meta_bound(meta) || !actor_lives(seen, meta, actor_generation(to))) {
       return {MUTING_MUTED, actor_release(s->slots, slot)};
     }
+    // Others wait already: the turn that clears this flag takes the list afterwards, and so this sender, too.
+    if (mail_has(seen, MAIL_WAIT) && !mail_has(seen, MAIL_MUTED)) return {MUTING_MUTED, NONE};
     // Release: the link, to the turn that takes the list.
     u64 now = compare_exchange(&slot->mail, seen, (seen | mail_flag(MAIL_WAIT)) & ~mail_flag(MAIL_MUTED), release, gpu);
     if (now == seen) return {MUTING_MUTED, mail_has(seen, MAIL_MUTED) ? actor_slot(to) : NONE};
@@ -244,6 +277,15 @@ struct ActorFinish {
 template <class O>
 EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool outbox, u64 seen, u32 generation, O order) {
   DevActor* slot = slots + number;
+  const bool paused = mail_has(seen, MAIL_PAUSED) && !mail_has(seen, MAIL_KILL);
+  if (outbox || (mail_count(seen) > handled && !paused)) {
+    // Another turn follows, whatever others do meanwhile, so nothing is compared: many that send at once would be faster
+    // time and again. That turn finds out if the actor has been deactivated meanwhile.
+    seen = fetch_add(&slot->mail, (u64)0 - ((u64)handled << MAIL_COUNT_SHIFT), order, gpu);
+    if (!mail_has(seen, MAIL_WAIT)) return {FINISHED_AGAIN, NONE};
+    fetch_and(&slot->mail, ~mail_flag(MAIL_WAIT), acq_rel, gpu);
+    return {FINISHED_AGAIN, actor_release(slots, slot)};
+  }
   while (true) {
     u64 next = (seen - ((u64)handled << MAIL_COUNT_SHIFT)) & ~mail_flag(MAIL_WAIT);
     const bool empty = mail_count(next) == 0;

@@ -4,8 +4,13 @@
 
 namespace ew {
 
-// The most messages that one turn handles.
+// The most messages that one turn handles, and of a long mailbox, up to half of it.
 constexpr u32 ACTOR_BATCH = 32;
+constexpr u32 ACTOR_LONG_BATCH = 256;
+
+// The most messages that a turn handles which finds this word. A long mailbox has senders that wait, all of which would be
+// woken for each turn. (With services, ptxas spills registers then.)
+EW_FN u32 actor_most(u64 mail) { return min(max(mail_count(mail) / 2, ACTOR_BATCH), ACTOR_LONG_BATCH); }
 
 // Messages in a list.
 EW_CALL u32 actor_length(const DevMessage* cells, u32 at) {
@@ -182,18 +187,18 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
     open = open && waiting <= K::keep;
   }
+  constexpr bool LONG = K::keep == 0 && !K::services;
   const u32 last = K::keep == 0 ? ACTOR_BATCH : handled + ACTOR_BATCH;
   u32 told = 0;  // news that were handled
   while (true) {
     // Without services, `told` and `news` are 0 all the time and take no registers.
     const u32 done = K::services ? handled + told : handled;
-    const bool more = open && (K::services ? front | news : front) != 0 && done < last && a.room >= a.needs &&
-                      (done == 0 || a.outbox_first == 0);
+    const bool more = open && (K::services ? front | news : front) != 0 && done < (LONG ? actor_most(mail) : last) &&
+                      a.room >= a.needs && (done == 0 || a.outbox_first == 0);
     const u32 going = __ballot_sync(members, more);
     if (going == 0) break;
-    // The few with more messages go on in another turn, together with others. But not those with long mailboxes: a turn for
-    // each message would wake all their senders each time. (With services, ptxas spills a register for sm_80 then.)
-    const bool goes_on = !K::services && more && mail_count(mail) >= 2 * ACTOR_BATCH;
+    // The few with more messages go on in another turn, together with others. But not those with long mailboxes.
+    const bool goes_on = LONG && more && mail_count(mail) >= 2 * ACTOR_BATCH;
     if (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members) && !__any_sync(members, goes_on)) break;
     if (!more) continue;
     u32 at = front - 1;
