@@ -1,4 +1,4 @@
-//! Faults on purpose: a system that reads and writes as little as it may, and fails as it may.
+//! Faults on purpose: a system that moves as few bytes as it may, is as late as it may, and fails as it may.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Faults {
     pub short: u32,
     /// `EINTR`.
     pub interrupted: u32,
-    /// `EAGAIN`.
+    /// `EAGAIN`. Of a socket: it is not ready although it was said to be.
     pub again: u32,
     /// The call takes some time first.
     pub delayed: u32,
@@ -24,8 +24,10 @@ pub struct Faults {
     pub delay: Duration,
     /// `EIO`.
     pub failed: u32,
-    /// `ENOSPC`, of writes.
+    /// `ENOSPC` of writes and of sockets that are to be watched; `ENOBUFS` of sends; `EMFILE` or `ENOBUFS` of accepts.
     pub full: u32,
+    /// A connection is reset, at a call that receives or sends. Its peer sees the reset, too.
+    pub reset: u32,
 }
 
 /// The variable that turns faults on that tasks must not notice; its value is the seed.
@@ -43,6 +45,7 @@ impl Faults {
             delay: Duration::from_micros(500),
             failed: 0,
             full: 0,
+            reset: 0,
         }
     }
     /// Those of the environment.

@@ -4,7 +4,8 @@
 //!    thread gets it until [`finish`](Lines::finish) has returned something else than `Again`.
 //! 2. The driver takes a request with [`next`](Lines::next), tries it, and puts it back if it has to wait.
 //! 3. With `Watch` the driver has the socket watched before it gives the lock back. What comes after that is an event, for which
-//!    `ready` is called; what came before it had set `again`.
+//!    `ready` is called; what came before it had set `again`. If the socket cannot be watched, the driver takes all requests out
+//!    with [`fail`](Lines::fail) before it gives the lock back, and ends them.
 //! 4. [`strike`](Lines::strike) gives up requests before they are done. The driver learns of a strike at one that it has when it puts
 //!    that back; if it has done it, the strike was too late.
 //! 5. After [`close`](Lines::close) no request waits: those in line are given up by the closer, and the one that the driver has
@@ -136,11 +137,15 @@ impl<W: Named> Lines<W> {
             lines => Finish::Watch(lines),
         }
     }
+    /// The socket cannot be watched. Returns the requests that were in the lines; later ones may find it in order again.
+    pub(crate) fn fail(&mut self) -> Vec<W> {
+        let all = self.waiting.iter_mut().flat_map(|line| line.drain(..));
+        all.collect()
+    }
     /// Closes the lines. Returns the requests that were in them.
     pub(crate) fn close(&mut self) -> Vec<W> {
         self.closed = true;
-        let all = self.waiting.iter_mut().flat_map(|line| line.drain(..));
-        all.collect()
+        self.fail()
     }
 }
 
@@ -165,6 +170,8 @@ mod tests {
         StrikesAndLeaves,
         /// What the driver has is not given up.
         StrikesOnlyTheLine,
+        /// What is in line stays there although the socket is not watched.
+        FailsAndLeaves,
     }
 
     impl Named for u8 {
@@ -193,6 +200,8 @@ mod tests {
         /// Request 1 may be given up; it was while it waited.
         to_strike: bool,
         struck: bool,
+        /// The next watch fails.
+        fails: bool,
         /// What can be received.
         there: u8,
         watched: bool,
@@ -253,7 +262,14 @@ mod tests {
                     Finish::Idle => Worker::Idle,
                     Finish::Watch(lines) => {
                         assert_eq!(lines, [true, false]);
-                        next.watched = broken != Broken::DoesNotWatch;
+                        if std::mem::take(&mut next.fails) {
+                            if broken != Broken::FailsAndLeaves {
+                                let requests = next.lines.fail();
+                                requests.into_iter().for_each(|request| next.end(request));
+                            }
+                        } else {
+                            next.watched = broken != Broken::DoesNotWatch;
+                        }
                         Worker::Idle
                     }
                 },
@@ -339,21 +355,24 @@ mod tests {
     /// Looks at every order of steps. Returns the first fault, and how many worlds there are.
     fn search(broken: Broken) -> (Option<&'static str>, usize) {
         let first = [
-            (3, false, false),
-            (2, false, false),
-            (1, true, false),
-            (2, true, false),
-            (1, false, true),
-            (0, false, true),
-            (1, true, true),
+            (3, false, false, false),
+            (2, false, false, false),
+            (1, true, false, false),
+            (2, true, false, false),
+            (1, false, true, false),
+            (0, false, true, false),
+            (1, true, true, false),
+            (2, false, false, true),
+            (1, true, false, true),
         ]
-        .map(|(to_come, to_close, to_strike)| World {
+        .map(|(to_come, to_close, to_strike, fails)| World {
             lines: Lines::default(),
             to_push: 3,
             to_come,
             to_close,
             to_strike,
             struck: false,
+            fails,
             there: 0,
             watched: false,
             events: 0,
@@ -380,6 +399,7 @@ mod tests {
             Broken::PutsBackAfterClose,
             Broken::StrikesAndLeaves,
             Broken::StrikesOnlyTheLine,
+            Broken::FailsAndLeaves,
         ] {
             assert_ne!(search(broken).0, None, "{broken:?}");
         }

@@ -12,6 +12,7 @@ use crate::lines::Name;
 use crate::request::{After, Ended, OfNetwork, OfSocket};
 use crate::server::{Job, Server};
 use crate::socket::{Driven, GivenUp, Givers, OpenSocket, Stop, Waiter};
+use crate::system::SocketCall;
 use crate::waiting::is_sooner;
 
 /// Requests whose completions are noted together, at most.
@@ -196,7 +197,7 @@ impl Server {
         loop {
             let mut ended = Vec::new();
             let stage = &mut driver.stage;
-            let goes_on = socket.drive(stage, &givers, |end| {
+            let goes_on = socket.drive(&self.system, stage, &givers, |end| {
                 ended.push(end);
                 if ended.len() == TOGETHER {
                     self.finish_waits(std::mem::take(&mut ended));
@@ -215,6 +216,7 @@ impl Server {
         }
     }
     fn watch(&self, socket: &Arc<OpenSocket>, interest: Interest) -> Result<(), FileErrno> {
+        self.system.socket_fate(SocketCall::Watches, 0)?;
         let mut state = self.waits.state();
         if state.over {
             return Err(FileErrno::CANCELED);

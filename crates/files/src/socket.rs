@@ -13,6 +13,7 @@ use everwarp_io::{Connection, DATAGRAM_MOST, Endpoint, Interest, Listener, Shutd
 use crate::errno::FileErrno;
 use crate::lines::{Finish, Lines, Name, Named};
 use crate::request::{After, Ended, OfSocket};
+use crate::system::{SocketCall, System};
 
 /// Bytes that move at a time.
 pub(crate) const STAGE: usize = 256 << 10;
@@ -212,6 +213,7 @@ impl OpenSocket {
     /// more can be done: then the caller has it driven once more, after others.
     pub(crate) fn drive(
         &self,
+        system: &System,
         stage: &mut Vec<u8>,
         givers: &Givers<'_>,
         mut end: impl FnMut((After, Result<u32, FileErrno>)),
@@ -222,7 +224,7 @@ impl OpenSocket {
             loop {
                 let next = self.lines().next(line);
                 let Some(mut waiter) = next else { break };
-                match self.attempt(&mut waiter, stage, givers, &mut moved) {
+                match self.attempt(&mut waiter, system, stage, givers, &mut moved) {
                     Ok(value) => end((waiter.after, Ok(value))),
                     Err(Stop::Error(error)) => end(waiter.given_up(error)),
                     Err(stop @ (Stop::Wait | Stop::Turn)) => {
@@ -253,7 +255,7 @@ impl OpenSocket {
             // With the lines locked no other thread can watch it for less.
             Finish::Watch([read, write]) => {
                 if let Err(error) = watch(Interest { read, write }) {
-                    let waiters = lines.close();
+                    let waiters = lines.fail();
                     ended.extend(waiters.into_iter().map(|waiter| waiter.given_up(error)));
                 }
             }
@@ -261,9 +263,21 @@ impl OpenSocket {
         Driven::Done
     }
 
+    /// How many bytes a call moves at most, or its error. One that is to be reset is.
+    fn fate(&self, system: &System, call: SocketCall, len: usize) -> Result<usize, Stop> {
+        let fate = system.socket_fate(call, len);
+        let is_reset = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+        if fate.as_ref().is_err_and(is_reset) {
+            // One that has ended cannot be reset, and the error is the same.
+            let _ = self.connection()?.reset();
+        }
+        Ok(fate?)
+    }
+
     fn attempt(
         &self,
         waiter: &mut Waiter,
+        system: &System,
         stage: &mut Vec<u8>,
         givers: &Givers<'_>,
         moved: &mut usize,
@@ -274,6 +288,7 @@ impl OpenSocket {
         }
         match &waiter.op {
             OfSocket::Accept { peer } => {
+                self.fate(system, SocketCall::Accepts, 0)?;
                 let (handle, connection) = (givers.accepted)(&|| match &self.kind {
                     Kind::Listener(listener) => listener.accept(),
                     Kind::Endpoint(endpoint) => endpoint.accept(),
@@ -289,7 +304,9 @@ impl OpenSocket {
                 if most == 0 {
                     return Err(FileErrno::INVAL.into());
                 }
-                let bytes = self.connection()?.receive(&mut stage[..most], false)?;
+                let connection = self.connection()?;
+                let most = self.fate(system, SocketCall::Receives, most)?;
+                let bytes = connection.receive(&mut stage[..most], false)?;
                 *moved += bytes;
                 to.copy_in(&stage[..bytes])?;
                 Ok(bytes as u32)
@@ -297,6 +314,7 @@ impl OpenSocket {
             OfSocket::ReceiveFrom { to, from } => {
                 let most = to.len().min(DATAGRAM_MOST);
                 let endpoint = self.endpoint()?;
+                self.fate(system, SocketCall::Datagram, most)?;
                 let (bytes, sender) = endpoint.receive_from(&mut stage[..most], false)?;
                 to.copy_in(&stage[..bytes])?;
                 if let Some(from) = from {
@@ -311,7 +329,9 @@ impl OpenSocket {
                     if *moved >= TURN {
                         return Err(Stop::Turn);
                     }
-                    let part = &mut stage[..(from.len() - waiter.sent).min(STAGE)];
+                    let most = (from.len() - waiter.sent).min(STAGE);
+                    let most = self.fate(system, SocketCall::Sends, most)?;
+                    let part = &mut stage[..most];
                     from.copy_part_out(waiter.sent, part)?;
                     let sent = connection.send(part)?;
                     waiter.sent += sent;
@@ -325,6 +345,7 @@ impl OpenSocket {
                 }
                 let part = &mut stage[..from.len()];
                 from.copy_part_out(0, part)?;
+                self.fate(system, SocketCall::Datagram, part.len())?;
                 Ok(self.endpoint()?.send_to(part, *address)? as u32)
             }
             OfSocket::Shut(how) => {
@@ -350,6 +371,7 @@ impl OpenSocket {
                 Ok(u32::try_from(value).unwrap_or(u32::MAX))
             }
             OfSocket::Connect => {
+                self.fate(system, SocketCall::Connects, 0)?;
                 self.endpoint()?.finish_connect()?;
                 Ok((givers.connected)()?)
             }

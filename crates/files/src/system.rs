@@ -26,6 +26,43 @@ enum Kind {
     Reads,
     Writes,
     Other,
+    OfSocket(SocketCall),
+}
+
+/// What a call of a socket does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketCall {
+    Accepts,
+    /// Learns whether a connection was made.
+    Connects,
+    Receives,
+    Sends,
+    /// Receives or sends a datagram, which moves whole or not at all.
+    Datagram,
+    /// Has the socket watched.
+    Watches,
+}
+
+impl Kind {
+    /// Whether it may be refused for now.
+    fn may_wait(self) -> bool {
+        !matches!(self, Self::Other | Self::OfSocket(SocketCall::Watches))
+    }
+    /// Whether it may move fewer bytes than it could.
+    fn may_be_short(self) -> bool {
+        use SocketCall::{Receives, Sends};
+        let of_socket = matches!(self, Self::OfSocket(Receives | Sends));
+        of_socket || matches!(self, Self::Reads | Self::Writes)
+    }
+    /// The error of one that finds no room; accepting has one for descriptors and one for memory.
+    fn no_room(self, amount: u64) -> Option<i32> {
+        match self {
+            Self::Writes | Self::OfSocket(SocketCall::Watches) => Some(libc::ENOSPC),
+            Self::OfSocket(SocketCall::Accepts) if amount & 1 == 0 => Some(libc::EMFILE),
+            Self::OfSocket(SocketCall::Accepts | SocketCall::Sends) => Some(libc::ENOBUFS),
+            _ => None,
+        }
+    }
 }
 
 /// The next of a sequence of random numbers (Marsaglia's xorshift).
@@ -106,7 +143,7 @@ impl System {
         };
         let (chances, amount) = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            let chances: [u64; 6] = std::array::from_fn(|_| next(&mut state) % 1000);
+            let chances: [u64; 7] = std::array::from_fn(|_| next(&mut state) % 1000);
             (chances, next(&mut state))
         };
         let hit = |at: usize, chance: u32| chances[at] < chance.into();
@@ -121,19 +158,43 @@ impl System {
         if hit(2, faults.failed) {
             return error(libc::EIO);
         }
-        if kind != Kind::Other && hit(3, faults.again) {
+        if kind.may_wait() && hit(3, faults.again) {
             return error(libc::EAGAIN);
         }
-        if kind == Kind::Writes && hit(4, faults.full) {
-            return error(libc::ENOSPC);
+        if hit(4, faults.full)
+            && let Some(number) = kind.no_room(amount)
+        {
+            return error(number);
         }
-        if len > 1 && hit(5, faults.short) {
+        let moves = [SocketCall::Receives, SocketCall::Sends].map(Kind::OfSocket);
+        if moves.contains(&kind) && hit(6, faults.reset) {
+            return error(libc::ECONNRESET);
+        }
+        if len > 1 && kind.may_be_short() && hit(5, faults.short) {
             return Ok(match amount & 1 {
                 0 => 1,
                 _ => 1 + (amount >> 1) as usize % (len - 1),
             });
         }
         Ok(len)
+    }
+
+    /// What becomes of a call of a socket: how many of its bytes move, or an error. A call that was interrupted was made again.
+    pub(crate) fn socket_fate(&self, call: SocketCall, len: usize) -> io::Result<usize> {
+        loop {
+            match self.fate(Kind::OfSocket(call), len) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                fate => return fate,
+            }
+        }
+    }
+    /// Whether a wait for times and peers ends at once and without a reason, as a signal makes it do. It may be late.
+    pub(crate) fn ends_wait(&self) -> bool {
+        let fate = self.fate(Kind::OfSocket(SocketCall::Datagram), 0);
+        fate.is_err_and(|error| {
+            use io::ErrorKind::{Interrupted, WouldBlock};
+            matches!(error.kind(), Interrupted | WouldBlock)
+        })
     }
 
     /// Makes a call until it neither was interrupted nor is refused for now.

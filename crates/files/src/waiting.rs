@@ -111,6 +111,9 @@ impl Server {
             }
             // Peers have their turn between timers.
             let until = if all { next } else { Some(Instant::now()) };
+            if self.system.ends_wait() {
+                continue;
+            }
             if self.waits.reactor.wait_until(&mut ready, until).is_err() {
                 return self.abandon();
             }

@@ -367,6 +367,17 @@ impl Connection {
         }
     }
 
+    /// Resets the connection, so that its peer sees an error. A connection within this machine only ends.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn reset(&self) -> io::Result<()> {
+        match net::connect_unspec(&self.socket) {
+            Ok(()) => Ok(()),
+            Err(_) => self.shut_down(Shutdown::Both),
+        }
+    }
+
     /// Ends one or both directions.
     ///
     /// # Errors
@@ -403,6 +414,20 @@ mod tests {
         };
         let ready = poll(&mut [PollFd::new(&socket.fd, flags)], Some(&limit));
         assert_eq!(ready.expect("the descriptor is open"), 1);
+    }
+
+    #[test]
+    fn a_reset_reaches_the_peer() {
+        let listener = listener();
+        let mut peer = TcpStream::connect(listener.local_address()).expect("it listens");
+        until(listener.socket(), Interest::READ);
+        let connection = listener.accept().expect("a peer has come");
+        connection.reset().expect("it is connected");
+        let error = peer.read(&mut [0; 1]).expect_err("it is reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        let (a, b) = Connection::pair().expect("two descriptors");
+        a.reset().expect("it is connected");
+        assert_eq!(b.receive(&mut [0; 1], false).expect("it has ended"), 0);
     }
 
     #[test]

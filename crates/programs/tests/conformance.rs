@@ -34,6 +34,8 @@ mod modules;
 mod pages;
 #[path = "conformance/programs.rs"]
 mod programs;
+#[path = "conformance/socket_faults.rs"]
+mod socket_faults;
 #[path = "conformance/sockets.rs"]
 mod sockets;
 #[path = "conformance/submissions.rs"]
@@ -87,6 +89,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         pages::ALL,
         durability::ALL,
         sockets::ALL,
+        socket_faults::ALL,
         timers::ALL,
         handles::ALL,
         heap::ALL,
@@ -112,8 +115,8 @@ const fn plain(engine: &'static str) -> Way {
     }
 }
 
-/// Files are also read and written with faults that programs must not notice. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
-const WAYS: [Way; 7] = [
+/// Files, timers and sockets are also used with faults that programs must not notice. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
+const WAYS: [Way; 8] = [
     plain("cpu"),
     Way {
         settings: &[("EVERWARP_FILE_FAULTS", "20261123")],
@@ -121,6 +124,11 @@ const WAYS: [Way; 7] = [
         engine: "cpu",
     },
     plain("cuda"),
+    Way {
+        settings: &[("EVERWARP_FILE_FAULTS", "20261123")],
+        name: "cuda_faulted",
+        engine: "cuda",
+    },
     plain("wgpu"),
     Way {
         settings: &[("EVERWARP_WGPU_STRESS", "20261123")],
@@ -152,6 +160,7 @@ const VALIDATED: [&str; 5] = [
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [actor_services::ALL, module_actors::ALL, heap::ALL];
+    let served = [files::ALL, pages::ALL, timers::ALL, sockets::ALL];
     let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
     if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;
@@ -159,10 +168,10 @@ fn concerns(way: &Way, case: &str) -> bool {
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
-        "cpu_faulted" => return is_of(files::ALL) || is_of(pages::ALL),
+        "cpu_faulted" | "cuda_faulted" => return served.into_iter().any(is_of),
         _ if is_of(losses::ALL) => return false,
-        _ if is_of(files::ALL) || is_of(pages::ALL) => return way.engine != "wgpu",
-        _ if is_of(timers::ALL) || is_of(sockets::ALL) => return way.engine != "wgpu",
+        _ if served.into_iter().any(is_of) => return way.engine != "wgpu",
+        _ if is_of(socket_faults::ALL) => return way.engine != "wgpu",
         _ if is_of(durability::ALL) => return way.engine == "cpu",
         _ if is_of(files::REFUSED) => return way.engine == "wgpu",
         _ => {}
@@ -216,6 +225,8 @@ fn run_child(way: &Way, case: &str) -> Result<(), Failed> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(CHILD, format!("{}::{case}", way.engine));
     command.envs(way.settings.iter().copied());
+    // Cases count descriptors, and no other program looks at their engines.
+    command.env("EVERWARP_CONTROL", "off");
     // A driver in software compiles an image of all programs for a minute where others use the cores, too.
     let times = if way.engine == "wgpu" { 3 } else { 1 };
     let finished = everwarp_testkit::run(&mut command, limit() * times)?;

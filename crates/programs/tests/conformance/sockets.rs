@@ -38,7 +38,7 @@ pub(crate) const ALL: &[Case] = cases![
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
 
 /// The families, by an address of this machine with any port.
-fn families() -> [SocketAddr; 2] {
+pub(crate) fn families() -> [SocketAddr; 2] {
     [
         (Ipv4Addr::LOCALHOST, 0).into(),
         (Ipv6Addr::LOCALHOST, 0).into(),
@@ -72,12 +72,12 @@ fn full_listener() -> (TcpListener, SocketAddr, Vec<TcpStream>) {
 }
 
 /// A listener for tasks.
-fn listener(at: SocketAddr) -> (Listener, SocketAddr) {
+pub(crate) fn listener(at: SocketAddr) -> (Listener, SocketAddr) {
     let (listener, at) = listen(at);
     (Listener::from_std(listener).expect("it listens"), at)
 }
 
-fn connect(to: SocketAddr) -> TcpStream {
+pub(crate) fn connect(to: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(to).expect("it listens");
     stream.set_read_timeout(LIMIT).expect("a limit");
     stream.set_write_timeout(LIMIT).expect("a limit");
@@ -86,7 +86,7 @@ fn connect(to: SocketAddr) -> TcpStream {
 }
 
 /// A connection that tasks have, and its peer.
-fn pair(files: &Files) -> (u32, TcpStream) {
+pub(crate) fn pair(files: &Files) -> (u32, TcpStream) {
     let (listener, at) = listener(families()[0]);
     let peer = connect(at);
     let mut connection = None;
@@ -110,11 +110,11 @@ fn placed(place: &Buffer<u8>) -> Option<SocketAddr> {
     DevNetAddress::from_bytes(&bytes).socket_address()
 }
 
-fn open(files: &Files) -> usize {
+pub(crate) fn open(files: &Files) -> usize {
     files.stats().expect("there are counters").open
 }
 
-fn in_flight(files: &Files, count: u64) {
+pub(crate) fn in_flight(files: &Files, count: u64) {
     wait_until("the requests are on their way", || {
         files.stats().expect("there are counters").in_flight == count
     });
@@ -139,15 +139,27 @@ fn error(error: FileErrno) -> Option<Result<u32, FileErrno>> {
     Some(Err(error))
 }
 
+/// A receive has brought these bytes, or under faults the first of them. Returns how many.
+fn brought(result: Option<Result<u32, FileErrno>>, all: u32) -> usize {
+    let least = match std::env::var_os("EVERWARP_FILE_FAULTS") {
+        None => all,
+        Some(_) => 1,
+    };
+    match result {
+        Some(Ok(bytes)) if (least..=all).contains(&bytes) => bytes as usize,
+        other => panic!("{other:?} instead of {all} bytes"),
+    }
+}
+
 /// A server with a port of its own.
-struct Server {
+pub(crate) struct Server {
     engine: Engine,
-    echo: Echo,
-    at: SocketAddr,
+    pub(crate) echo: Echo,
+    pub(crate) at: SocketAddr,
     pending: Pending,
 }
 
-fn server(select: Select, at: SocketAddr, slots: u32, piece: u32) -> Server {
+pub(crate) fn server(select: Select, at: SocketAddr, slots: u32, piece: u32) -> Server {
     let device = Device::open(select).expect("the device opens");
     let engine = device.engine().program(&echo::PROGRAM).size(2).start();
     let engine = engine.expect("the engine starts");
@@ -164,7 +176,7 @@ fn server(select: Select, at: SocketAddr, slots: u32, piece: u32) -> Server {
 
 impl Server {
     /// Waits until only the listener is open, ends the server, and returns how many bytes it has sent back.
-    fn end(mut self) -> u64 {
+    pub(crate) fn end(mut self) -> u64 {
         wait_until("every handle is given back", || {
             self.echo.stats().expect("there are counters").open == 1
         });
@@ -178,7 +190,7 @@ impl Server {
 }
 
 /// Sends bytes in pieces of random lengths while it receives them, and ends its half.
-fn talk(to: SocketAddr, bytes: usize, mut seed: u64) {
+pub(crate) fn talk(to: SocketAddr, bytes: usize, mut seed: u64) {
     let stream = connect(to);
     let sent = noise(bytes, seed | 1);
     std::thread::scope(|scope| {
@@ -317,7 +329,14 @@ fn sockets_connect_send_and_end_half(select: Select) {
         assert!(received == bytes);
         assert_eq!(placed(&own), Some(from));
         handle(&results, 0);
-        assert_eq!(results[1..6], [0, 3_000_000, 0, 6, 0].map(|n| Some(Ok(n))));
+        assert_eq!(results[1..4], [0, 3_000_000, 0].map(|n| Some(Ok(n))));
+        let came = brought(results[4], 6);
+        // The rest of the answer, or its end.
+        let rest = match came {
+            6 => results[5],
+            _ => Some(Ok(0)).filter(|_| brought(results[5], 6 - came as u32) > 0),
+        };
+        assert_eq!(rest, Some(Ok(0)));
         assert_eq!(results[6], error(FileErrno::PIPE));
         // The system refuses to end what both sides have ended.
         let ended = [Some(Ok(0)), error(FileErrno::NOTCONN)];
@@ -325,12 +344,8 @@ fn sockets_connect_send_and_end_half(select: Select) {
         assert_eq!(results[8], Some(Ok(0)));
         assert_eq!(results[9], error(FileErrno::CONNREFUSED));
         assert_eq!(results[10], error(FileErrno::NOTCAPABLE));
-        assert!(
-            target
-                .read()
-                .expect("it can be read")
-                .starts_with(b"answer")
-        );
+        let target = target.read().expect("it can be read");
+        assert_eq!(target[..came], b"answer"[..came]);
         assert_eq!(open(&files), 0);
     }
 }
@@ -736,7 +751,9 @@ fn sockets_give_up_at_a_deadline(select: Select) {
     let mut pending = script.submit(&engine, 7, 2).expect("there is room");
     in_flight(&files, 2);
     peer.write_all(b"bytes").expect("it is connected");
-    in_flight(&files, 1);
+    wait_until("the first receive has ended", || {
+        files.stats().expect("there are counters").in_flight < 2
+    });
     peer.write_all(b"more").expect("it is connected");
     assert_eq!(pending.wait().expect("they end").value, 2);
     let results = results(&script);
@@ -747,7 +764,9 @@ fn sockets_give_up_at_a_deadline(select: Select) {
     assert_eq!(results[3], late);
     assert_eq!(results[4], late);
     assert!(handle(&results, 5) != handle(&results, 6));
-    assert_eq!(results[7..], [5, 4].map(|n| Some(Ok(n))));
+    let came = brought(results[7], 5);
+    // The rest of what came first, or what came then.
+    brought(results[8], if came == 5 { 4 } else { 9 - came as u32 });
     assert_eq!(open(&files), 4);
 }
 
@@ -799,14 +818,15 @@ fn sockets_cancel_requests_that_wait(select: Select) {
     assert_eq!(close.wait().expect("it is open").value, 1);
     let results = results(&script);
     let canceled = error(FileErrno::CANCELED);
-    assert_eq!(results[..3], [canceled, canceled, Some(Ok(5))]);
+    assert_eq!(results[..2], [canceled, canceled]);
+    let came = brought(results[2], 5);
     assert_eq!(results[4], canceled);
     assert_eq!(results[5..9], [Some(Ok(0)); 4]);
     assert_eq!(results[9], error(FileErrno::NOTSUP));
     assert_eq!(results[10], error(FileErrno::BADF));
     assert_eq!(results[11], Some(Ok(0)));
     let bytes = bytes.read().expect("it can be read");
-    assert_eq!(bytes[10..15], *b"bytes");
+    assert_eq!(bytes[10..][..came], b"bytes"[..came]);
 }
 
 fn sockets_have_settings_and_peers(select: Select) {
