@@ -77,6 +77,32 @@ crate::dev_consts! {
     pub const FILE_OPTION = 27;
     /// End the requests of a socket or timer that wait and have a note.
     pub const FILE_CANCEL = 28;
+    /// Choose the sources of a stream of events.
+    pub const FILE_WATCH = 29;
+    /// Go on when events have come.
+    pub const FILE_EVENTS = 30;
+    /// A source of events: keys of the terminal.
+    pub const SOURCE_KEYS = 1;
+    /// The terminal's mouse.
+    pub const SOURCE_MOUSE = 2;
+    /// The terminal's size: now, and when it changes.
+    pub const SOURCE_SIZE = 4;
+    /// An input device, or a recording of one.
+    pub const SOURCE_INPUT = 8;
+    /// `DevEvent::kind`: a key was pressed.
+    pub const EVENT_KEY = 2;
+    /// The mouse has done something.
+    pub const EVENT_MOUSE = 3;
+    /// The terminal has this size.
+    pub const EVENT_SIZE = 4;
+    /// A signal has come.
+    pub const EVENT_SIGNAL = 5;
+    /// An event of an input device.
+    pub const EVENT_INPUT = 6;
+    /// Sources have ended.
+    pub const EVENT_END = 7;
+    /// The sources that a stream brings from now on.
+    pub const EVENT_WATCHING = 8;
     /// A setting of a socket: small writes are sent at once.
     pub const SOCKET_NO_DELAY = 1;
     /// An address may be bound while connections of an earlier listener are still there.
@@ -154,12 +180,12 @@ crate::dev_struct! {
         pub handle: u32,
         /// Where in the file; to truncate, the size; to open, how; to sleep or set a timer, after how many nanoseconds; with a
         /// socket's address, its port and scope; to end directions of a connection, which; to accept, receive or send, within how
-        /// many nanoseconds, or 0; of a setting, its number; to cancel, the note.
+        /// many nanoseconds, or 0; of a setting, its number; to cancel, the note; to watch, the sources.
         pub offset: u64,
         /// The bytes to read or write, the path, or the place for a `DevFileStat` or a `DevNetAddress`: an address in shared
-        /// memory. To connect, within how many nanoseconds, or 0; to change a setting, its value.
+        /// memory. To connect, within how many nanoseconds, or 0; to change a setting, its value; to watch, the signals.
         pub address: u64,
-        /// How many bytes.
+        /// How many bytes, or events.
         pub len: u32,
         /// The held group of the completion's task.
         pub group: u32,
@@ -222,6 +248,26 @@ crate::dev_struct! {
         pub port: u32,
         /// The link of an address that is unique on its link only, or 0.
         pub scope: u32,
+    }
+}
+
+crate::dev_struct! {
+    /// An event that has arrived by itself.
+    #[derive(PartialEq, Eq)]
+    pub struct DevEvent: align 8, size 32 {
+        /// What it is (`EVENT_…`).
+        pub kind: u16,
+        /// Modifiers of a key; modifiers and action of the mouse; the type of an event of an input device.
+        pub flags: u16,
+        /// The key, the button, the number of the signal, or the code of an event of an input device.
+        pub id: u32,
+        /// When it happened, in nanoseconds since 1970.
+        pub time: u64,
+        /// The column; the terminal's columns; how often the signal has come since its last event; the value of an event of an
+        /// input device; the sources that are watched; of sources that have ended, an error number or 0.
+        pub a: i64,
+        /// The row, the terminal's rows, or the signals that are watched.
+        pub b: i64,
     }
 }
 

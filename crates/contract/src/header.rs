@@ -68,6 +68,7 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     files::DevFileList::write_struct(out)?;
     files::DevFileEntry::write_struct(out)?;
     files::DevNetAddress::write_struct(out)?;
+    files::DevEvent::write_struct(out)?;
     files::DevFileControl::write_struct(out)?;
     pages::DevPageOrder::write_struct(out)?;
     pages::DevPageFile::write_struct(out)?;

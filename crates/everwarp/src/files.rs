@@ -83,14 +83,17 @@
 pub use everwarp_files::Record;
 #[cfg(target_os = "linux")]
 pub use everwarp_files::{
-    AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
+    AddressRule, Connection, EventSources, Events, ListenAddress, ListenError, Listener, Network,
+    Recording, RuleError,
 };
 pub use everwarp_files::{
-    CacheConfig, DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress, FILE_CACHED,
-    FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
+    CacheConfig, DevEvent, DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress,
+    EVENT_END, EVENT_INPUT, EVENT_KEY, EVENT_MOUSE, EVENT_SIGNAL, EVENT_SIZE, EVENT_WATCHING,
+    FILE_CACHED, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
     FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
     FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats, FileTask,
     Files, FilesConfig, FilesError, Got, Page, PageStats, Rights, SHUT_RECEIVING, SHUT_SENDING,
     SOCKET_BROADCAST, SOCKET_KEEP_ALIVE, SOCKET_NO_DELAY, SOCKET_ONLY_V6, SOCKET_RECEIVE_BUFFER,
-    SOCKET_REUSE_ADDRESS, SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE, Then, door,
+    SOCKET_REUSE_ADDRESS, SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE, SOURCE_INPUT, SOURCE_KEYS,
+    SOURCE_MOUSE, SOURCE_SIZE, Then, door,
 };

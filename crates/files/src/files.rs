@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use everwarp_contract::files::FILE_DOOR_STEP;
 use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
-use everwarp_io::{Connection, Listener, Network};
+use everwarp_io::{Connection, Events, Listener, Network};
 use everwarp_pages::PageStats;
 use everwarp_runtime::{Buffer, Engine, EngineKind, Instance, Shape};
 
@@ -16,6 +16,7 @@ use crate::cache::Cache;
 use crate::config::{FileHandle, FileStats, FilesConfig, Rights};
 use crate::errno::FileErrno;
 use crate::error::FilesError;
+use crate::event_stream::EventStream;
 use crate::faults::Faults;
 use crate::grants::{Grant, How};
 use crate::handles::Open;
@@ -237,6 +238,17 @@ impl Files {
     /// [`FilesError::Handles`].
     pub fn give_connection(&self, connection: &Connection) -> Result<FileHandle, FilesError> {
         self.give_socket(connection.clone().into())
+    }
+    /// Gives tasks a stream of events: the keys, the mouse and the size of the terminal, signals, and input devices. Nothing comes before
+    /// a task [watches](crate::FileTask::watch) something. The terminal, the signals and the input device belong to the first stream
+    /// that asks for them, until it is closed or watches nothing.
+    ///
+    /// # Errors
+    /// [`FilesError::Waiting`]: the system gives no descriptors; or [`FilesError::Handles`].
+    pub fn give_events(&self, events: &Events) -> Result<FileHandle, FilesError> {
+        let stream = events.open();
+        let stream = stream.map_err(|source| FilesError::Waiting { source })?;
+        self.give_socket(EventStream::new(stream).into())
     }
     fn give_socket(&self, socket: OpenSocket) -> Result<FileHandle, FilesError> {
         let handles = &self.server.handles;

@@ -5,7 +5,7 @@
 //! and a buffer that was shared. `docs/files.md` is the guide, and `everwarp-contract` has the layouts and the protocol.
 //!
 //! * A twin uses [`FileTask`] and [`FileEnd`]; device source has the same names in `everwarp/files/files.cuh`.
-//! * The same [`FileTask`] has timers and sockets.
+//! * The same [`FileTask`] has timers, sockets and events.
 //! * The host uses [`Files`]: it grants directories, gives open files, shares buffers, and serves the requests of one
 //!   instance with some threads.
 //!
@@ -14,6 +14,7 @@
 mod config;
 mod errno;
 mod error;
+mod event_task;
 mod faults;
 mod net_task;
 mod page_task;
@@ -33,6 +34,8 @@ mod clock;
 mod delivery;
 #[cfg(target_os = "linux")]
 mod driver;
+#[cfg(target_os = "linux")]
+mod event_stream;
 #[cfg(target_os = "linux")]
 mod execute;
 #[cfg(target_os = "linux")]
@@ -83,16 +86,20 @@ pub use config::{CacheConfig, FileHandle, FileStats, FilesConfig, Rights};
 pub use errno::FileErrno;
 pub use error::FilesError;
 pub use everwarp_contract::files::{
+    EVENT_END, EVENT_INPUT, EVENT_KEY, EVENT_MOUSE, EVENT_SIGNAL, EVENT_SIZE, EVENT_WATCHING,
     FILE_CACHED, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
     FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
     FILE_UNORDERED, SHUT_RECEIVING, SHUT_SENDING, SOCKET_BROADCAST, SOCKET_KEEP_ALIVE,
     SOCKET_NO_DELAY, SOCKET_ONLY_V6, SOCKET_RECEIVE_BUFFER, SOCKET_REUSE_ADDRESS,
-    SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE,
+    SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE, SOURCE_INPUT, SOURCE_KEYS, SOURCE_MOUSE, SOURCE_SIZE,
 };
-pub use everwarp_contract::{DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress};
+pub use everwarp_contract::{
+    DevEvent, DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress,
+};
 #[cfg(target_os = "linux")]
 pub use everwarp_io::{
-    AddressRule, Connection, ListenAddress, ListenError, Listener, Network, RuleError,
+    AddressRule, Connection, EventSources, Events, ListenAddress, ListenError, Listener, Network,
+    Recording, RuleError,
 };
 pub use everwarp_pages::PageStats;
 pub use faults::Faults;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use everwarp_contract::files as device;
-use everwarp_contract::{DevFileDone, DevFileRequest, DevFileStat, DevNetAddress};
+use everwarp_contract::{DevEvent, DevFileDone, DevFileRequest, DevFileStat, DevNetAddress};
 use everwarp_io::{Shutdown, SocketOption};
 
 use crate::errno::FileErrno;
@@ -152,6 +152,15 @@ pub(crate) enum OfSocket {
         value: u64,
     },
     Option(SocketOption),
+    /// Waits for events.
+    Events {
+        to: Range,
+    },
+    /// Chooses the sources of events, and the signals.
+    Watch {
+        sources: u32,
+        signals: u64,
+    },
     /// The outcome of making a connection.
     Connect,
 }
@@ -319,6 +328,16 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
                 handle: record.handle,
                 note: record.offset as u32,
             });
+        }
+        device::FILE_EVENTS => {
+            let bytes = u64::from(record.len) * size_of::<DevEvent>() as u64;
+            let to = memory.range(record.address, bytes)?;
+            return of_socket(OfSocket::Events { to });
+        }
+        device::FILE_WATCH => {
+            let sources = u32::try_from(record.offset).map_err(|_| FileErrno::INVAL)?;
+            let signals = record.address;
+            return of_socket(OfSocket::Watch { sources, signals });
         }
         device::FILE_READ => Op::Read {
             from: record.offset,

@@ -8,9 +8,13 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_contract::{DevNetAddress, DevType, Layout};
-use everwarp_io::{Connection, DATAGRAM_MOST, Endpoint, Interest, Listener, Shutdown, Socket};
+use everwarp_io::{
+    Connection, DATAGRAM_MOST, EVENT_BYTES, Endpoint, Interest, Listener, Shutdown, Socket,
+    watch_request,
+};
 
 use crate::errno::FileErrno;
+use crate::event_stream::EventStream;
 use crate::lines::{Finish, Lines, Name, Named};
 use crate::request::{After, Ended, OfSocket};
 use crate::system::{SocketCall, System};
@@ -27,6 +31,7 @@ enum Kind {
     /// One that a task has opened.
     Endpoint(Endpoint),
     Connection(Connection),
+    Events(EventStream),
 }
 
 /// A request in line.
@@ -45,7 +50,10 @@ impl Waiter {
     fn is_input(&self) -> bool {
         matches!(
             self.op,
-            OfSocket::Accept { .. } | OfSocket::Receive { .. } | OfSocket::ReceiveFrom { .. }
+            OfSocket::Accept { .. }
+                | OfSocket::Receive { .. }
+                | OfSocket::ReceiveFrom { .. }
+                | OfSocket::Events { .. }
         )
     }
     /// It will not be done. Bytes that were sent before count.
@@ -141,6 +149,11 @@ impl From<Listener> for OpenSocket {
         Self::of(Kind::Listener(listener))
     }
 }
+impl From<EventStream> for OpenSocket {
+    fn from(stream: EventStream) -> Self {
+        Self::of(Kind::Events(stream))
+    }
+}
 impl From<Endpoint> for OpenSocket {
     fn from(endpoint: Endpoint) -> Self {
         Self::of(Kind::Endpoint(endpoint))
@@ -159,6 +172,7 @@ impl OpenSocket {
             Kind::Listener(listener) => listener.socket(),
             Kind::Endpoint(endpoint) => endpoint.socket(),
             Kind::Connection(connection) => connection.socket(),
+            Kind::Events(stream) => stream.connection().socket(),
         }
     }
     fn lines(&self) -> MutexGuard<'_, Lines<Waiter>> {
@@ -167,8 +181,15 @@ impl OpenSocket {
     fn connection(&self) -> Result<&Connection, FileErrno> {
         match &self.kind {
             Kind::Listener(_) => Err(FileErrno::NOTCONN),
+            Kind::Events(_) => Err(FileErrno::NOTSUP),
             Kind::Endpoint(endpoint) => Ok(endpoint.connection()),
             Kind::Connection(connection) => Ok(connection),
+        }
+    }
+    fn events(&self) -> Result<&EventStream, FileErrno> {
+        match &self.kind {
+            Kind::Events(stream) => Ok(stream),
+            _ => Err(FileErrno::NOTSUP),
         }
     }
     fn endpoint(&self) -> Result<&Endpoint, FileErrno> {
@@ -268,8 +289,12 @@ impl OpenSocket {
         let fate = system.socket_fate(call, len);
         let is_reset = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
         if fate.as_ref().is_err_and(is_reset) {
+            let connection = match &self.kind {
+                Kind::Events(stream) => stream.connection(),
+                _ => self.connection()?,
+            };
             // One that has ended cannot be reset, and the error is the same.
-            let _ = self.connection()?.reset();
+            let _ = connection.reset();
         }
         Ok(fate?)
     }
@@ -292,7 +317,9 @@ impl OpenSocket {
                 let (handle, connection) = (givers.accepted)(&|| match &self.kind {
                     Kind::Listener(listener) => listener.accept(),
                     Kind::Endpoint(endpoint) => endpoint.accept(),
-                    Kind::Connection(_) => Err(io::ErrorKind::InvalidInput.into()),
+                    Kind::Connection(_) | Kind::Events(_) => {
+                        Err(io::ErrorKind::InvalidInput.into())
+                    }
                 })?;
                 if let (Some(to), Some(peer)) = (peer, connection.peer()) {
                     to.copy_in(DevNetAddress::from(peer).bytes())?;
@@ -322,6 +349,28 @@ impl OpenSocket {
                     from.copy_in(sender.bytes())?;
                 }
                 Ok(bytes as u32)
+            }
+            OfSocket::Events { to } => {
+                let most = to.len().min(STAGE);
+                if most == 0 {
+                    return Err(FileErrno::INVAL.into());
+                }
+                let part = &mut stage[..most];
+                let fate = |most| self.fate(system, SocketCall::Receives, most);
+                let bytes = self.events()?.receive(part, fate)?;
+                to.copy_in(&stage[..bytes])?;
+                Ok((bytes / EVENT_BYTES) as u32)
+            }
+            OfSocket::Watch { sources, signals } => {
+                let connection = self.events()?.connection();
+                let request = watch_request(*sources, *signals);
+                while waiter.sent < request.len() {
+                    let rest = &request[waiter.sent..];
+                    // A request goes whole, so a cancel leaves none in the middle.
+                    self.fate(system, SocketCall::Datagram, rest.len())?;
+                    waiter.sent += connection.send(rest)?;
+                }
+                Ok(0)
             }
             OfSocket::Send { from } => {
                 let connection = self.connection()?;

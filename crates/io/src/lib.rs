@@ -34,7 +34,7 @@ pub use address::{AddressError, ListenAddress};
 #[cfg(target_os = "linux")]
 pub use endpoint::{DATAGRAM_MOST, Endpoint, Family, Transport};
 #[cfg(target_os = "linux")]
-pub use events::{EventSources, Events, Recording};
+pub use events::{EventSources, Events, RECORD as EVENT_BYTES, Recording, watch_request};
 #[cfg(target_os = "linux")]
 pub use network::{ADDRESSES_MOST, Lookup, Network, NotGranted};
 #[cfg(target_os = "linux")]

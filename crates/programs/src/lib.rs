@@ -9,6 +9,7 @@
 pub mod actor_faults;
 pub mod actor_probe;
 pub mod actor_services;
+pub mod arrivals;
 pub mod asks;
 pub mod bank;
 pub mod bfs;

@@ -17,6 +17,8 @@ mod durability;
 mod epochs;
 #[path = "conformance/errors.rs"]
 mod errors;
+#[path = "conformance/events.rs"]
+mod events;
 #[path = "conformance/files.rs"]
 mod files;
 #[path = "conformance/handles.rs"]
@@ -88,6 +90,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         files::REFUSED,
         pages::ALL,
         durability::ALL,
+        events::ALL,
         sockets::ALL,
         socket_faults::ALL,
         timers::ALL,
@@ -160,7 +163,13 @@ const VALIDATED: [&str; 5] = [
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [actor_services::ALL, module_actors::ALL, heap::ALL];
-    let served = [files::ALL, pages::ALL, timers::ALL, sockets::ALL];
+    let served = [
+        events::ALL,
+        files::ALL,
+        pages::ALL,
+        timers::ALL,
+        sockets::ALL,
+    ];
     let only_wgpu = [actors::ONLY_WGPU, programs::ONLY_WGPU];
     if only_wgpu.into_iter().any(is_of) && way.engine != "wgpu" {
         return false;

@@ -11,8 +11,8 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_probe, actor_services, benchmarks, echo, fib, file_probe, gather,
-    heap_probe, naps, page_probe, probe, standard, words,
+    REGISTRY, actor_faults, actor_probe, actor_services, arrivals, benchmarks, echo, fib,
+    file_probe, gather, heap_probe, naps, page_probe, probe, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -164,7 +164,7 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
     assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));
-    for program in [&echo::PROGRAM, &naps::PROGRAM] {
+    for program in [&arrivals::PROGRAM, &echo::PROGRAM, &naps::PROGRAM] {
         let alone = Image::of(vec![program]);
         assert_no_frames(&frames(nvrtc, &alone, &[90]));
     }

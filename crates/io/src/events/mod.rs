@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pump::{Command, Pump};
+pub use record::RECORD;
+use record::Record;
 pub use recording::Recording;
 use terminal::Terminal;
 
@@ -32,6 +34,17 @@ use crate::socket::Connection;
 const SIGWINCH: i32 = 28;
 /// The signals that a process may ask for, as bits: SIGHUP, SIGINT, SIGUSR1, SIGUSR2, SIGTERM and SIGCONT.
 const SIGNALS: u64 = 1 << 1 | 1 << 2 | 1 << 10 | 1 << 12 | 1 << 15 | 1 << 18;
+
+/// The request for sources and signals, as bits, in the place of those from before.
+pub fn watch_request(sources: u32, signals: u64) -> [u8; RECORD] {
+    let request = Record {
+        kind: record::request::WATCH,
+        a: sources.into(),
+        b: signals as i64,
+        ..Record::default()
+    };
+    request.to_bytes()
+}
 
 /// What processes may ask for besides timers.
 #[derive(Debug, Default)]
@@ -204,7 +217,7 @@ mod tests {
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-    use super::record::{RECORD, Record, event, request};
+    use super::record::{event, request};
     use super::*;
 
     fn events(signals: bool) -> Arc<Events> {

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of a record.
-pub(super) const RECORD: usize = 32;
+/// Bytes of an event, and of a request.
+pub const RECORD: usize = 32;
 
 /// What the host reports.
 pub(super) mod event {

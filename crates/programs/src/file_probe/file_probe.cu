@@ -36,6 +36,8 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
     case 28: return files.accept_within(handle, (DevNetAddress*)s.address, s.offset, then);
     case 29: return files.receive_within(handle, (u8*)s.address, s.len, s.offset, then);
     case 30: return files.send_within(handle, (const u8*)s.address, s.len, s.offset, then);
+    case 31: return files.watch(handle, (u32)s.offset, s.address, then);
+    case 32: return files.events(handle, (DevEvent*)s.address, s.len, then);
     default: return files.list(handle, (const u8*)s.address, s.len, (u8*)s.offset, s.room, then);
   }
 }

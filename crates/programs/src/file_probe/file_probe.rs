@@ -71,6 +71,8 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
         28 => files.accept_within(handle, DevPtr::new(step.address), step.offset, then),
         29 => files.receive_within(handle, bytes, step.len, step.offset, then),
         30 => files.send_within(handle, bytes, step.len, step.offset, then),
+        31 => files.watch(handle, step.offset as u32, step.address, then),
+        32 => files.events(handle, DevPtr::new(step.address), step.len, then),
         _ => {
             let (to, room) = (DevPtr::new(step.offset), step.room.into());
             files.list(handle, bytes, step.len, to, room, then)

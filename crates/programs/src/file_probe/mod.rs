@@ -110,6 +110,9 @@ pub enum Op {
     AcceptWithin,
     ReceiveWithin,
     SendWithin,
+    /// The sources are `offset`, the signals `address`.
+    Watch,
+    Events,
 }
 
 impl DevFileStep {

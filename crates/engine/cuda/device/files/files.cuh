@@ -1,5 +1,5 @@
 // Files of native tasks. The twins are crates/files/src/task.rs, crates/files/src/time_task.rs,
-// crates/files/src/net_task.rs and crates/files/src/ring.rs, which have the promises.
+// crates/files/src/net_task.rs, crates/files/src/event_task.rs and crates/files/src/ring.rs, which have the promises.
 #pragma once
 #include "everwarp/files/pages.cuh"
 
@@ -150,6 +150,13 @@ struct Files {
   }
   __device__ __forceinline__ bool peer(u32 handle, DevNetAddress* to, Then then) {
     return post(FILE_PEER, handle, 0, to, 0, then);
+  }
+  // Events. The result of `events` is how many have come; 0: none comes any more.
+  __device__ __forceinline__ bool watch(u32 handle, u32 sources, u64 signals, Then then) {
+    return post(FILE_WATCH, handle, sources, (void*)signals, 0, then);
+  }
+  __device__ __forceinline__ bool events(u32 handle, DevEvent* to, u32 most, Then then) {
+    return post(FILE_EVENTS, handle, 0, to, most, then);
   }
   __device__ __forceinline__ static u64 port_and_scope(const DevNetAddress& a) { return (u64)a.scope << 32 | a.port; }
   __device__ __forceinline__ bool open_socket(u32 op, const DevNetAddress& a, Then then, u64 nanos = 0) {
