@@ -46,6 +46,7 @@ fn json_has_a_fix_for_every_missing_part() {
     get("driver");
     get("assembler");
     get("io_uring");
+    assert_eq!(get("GPUDirect Storage")["ok"], true);
 }
 
 #[test]

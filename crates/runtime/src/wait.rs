@@ -9,7 +9,7 @@ use crate::core::EngineCore;
 use crate::diagnose::diagnose;
 use crate::error::Error;
 
-/// How long a waiter only spins: a round trip to a GPU takes less, and a sleep would be the largest part of it.
+/// How long a waiter does not sleep: a round trip to a GPU takes less, and a sleep would be the largest part of it.
 const SPIN: Duration = Duration::from_micros(50);
 /// How many turns it spins between two looks at the clock.
 const SPIN_TURNS: u32 = 32;
@@ -54,7 +54,7 @@ impl WaitLoop {
         self.turns = self.turns.wrapping_add(1);
         let stepped = core.engine.is_stepped();
         if self.round == 0 && !stepped && !self.turns.is_multiple_of(SPIN_TURNS) {
-            std::hint::spin_loop();
+            everwarp_engine::relax();
             return Ok(());
         }
         let now = Instant::now();

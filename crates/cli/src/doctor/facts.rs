@@ -1,6 +1,6 @@
 //! The facts about this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use everwarp::cuda::assembler::{Tool, ToolError};
 use everwarp::cuda::cache::Cache;
@@ -51,6 +51,8 @@ pub(super) struct Facts {
     pub(super) assembler: Result<Tool, String>,
     pub(super) cache: Option<PathBuf>,
     pub(super) io_uring: Result<(), String>,
+    /// Whether the kernel has the module of GPUDirect Storage.
+    pub(super) gpu_direct: bool,
     /// Adapters of Vulkan, Metal and Direct3D 12, or why there is none.
     pub(super) adapters: Result<Vec<AdapterReport>, String>,
     /// The kind of the engine that was started: a GPU's if there is one.
@@ -74,6 +76,7 @@ pub(super) fn look() -> Facts {
         assembler: assembler(),
         cache: Cache::user().folder().map(PathBuf::from),
         io_uring: io_uring(),
+        gpu_direct: Path::new("/proc/driver/nvidia-fs").exists(),
         adapters: Device::adapters().map_err(|e| e.to_string()),
         kind: device.kind(),
         engine: engine(&device),

@@ -33,6 +33,7 @@ const NVRTC: &str = "NVRTC";
 const ASSEMBLER: &str = "assembler";
 const CACHE: &str = "image cache";
 const IO_URING: &str = "io_uring";
+const GPU_DIRECT: &str = "GPUDirect Storage";
 const ADAPTER: &str = "adapter";
 const ENGINE: &str = "engine";
 
@@ -86,6 +87,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             "set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile",
         ),
     });
+    // Nothing is missing without it: files go through the host's memory.
+    let module = match facts.gpu_direct {
+        true => "the module nvidia-fs is loaded; everwarp does not use it",
+        false => "the module nvidia-fs is not loaded; everwarp does not need it",
+    };
+    list.push(good(GPU_DIRECT, module.to_owned()));
     adapters(&facts.adapters, &mut list);
     list.push(engine(facts.kind, &facts.engine));
     list
@@ -314,6 +321,7 @@ mod tests {
             }),
             cache: Some("/cache".into()),
             io_uring: Ok(()),
+            gpu_direct: true,
             adapters: Ok(vec![adapter("NVIDIA H200", None)]),
             kind: EngineKind::Cuda,
             engine: Ok(Started {

@@ -103,3 +103,28 @@ fn wrk_finds_no_error() {
         server.end();
     }
 }
+
+/// Slow headers, slow bodies and slow reading, from 300 connections at a time: a probe gets its answer all the same.
+#[test]
+fn slowhttptest_finds_the_server_available() {
+    let folder = site();
+    let (server, url) = server(folder.path());
+    let at = |path: &str| format!("{url}{path}");
+    let (file, large, cgi) = (at("/a.txt"), at("/large"), at("/cgi"));
+    let modes = [
+        &["-H", "-u", &file][..],
+        &["-B", "-u", &cgi],
+        &["-X", "-k", "3", "-u", &large],
+    ];
+    for mode in modes {
+        let common = ["-c", "300", "-r", "200", "-i", "2", "-l", "6", "-p", "5"];
+        let Some(text) = client("slowhttptest", &[mode, &common].concat()) else {
+            return;
+        };
+        let last = text.rfind("service available:").map(|at| &text[at..]);
+        let last = last.unwrap_or_else(|| panic!("{mode:?}: {text}"));
+        let line = last.lines().next().unwrap_or_default();
+        assert!(line.contains("YES"), "{mode:?}: {text}");
+    }
+    server.end();
+}

@@ -13,6 +13,7 @@ mod image;
 mod memory;
 mod pools;
 mod program;
+mod relax;
 pub mod sync;
 pub mod table;
 pub mod trace;
@@ -37,3 +38,4 @@ pub use pools::{Footprint, PoolState, Pools};
 pub use program::{
     Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape, identifier,
 };
+pub use relax::relax;

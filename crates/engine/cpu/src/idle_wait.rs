@@ -8,7 +8,7 @@ use everwarp_contract::fault::FAULT_NONE;
 
 use crate::shared::CpuShared;
 
-/// Rounds in which a waiter only spins.
+/// Rounds in which a waiter does not sleep.
 const SPINS: u32 = 100;
 /// The first sleeps of a waiter. A completion ends them; what else may end a wait is looked at after each.
 const NAP: Duration = Duration::from_millis(1);
@@ -48,7 +48,7 @@ fn exchange_seen(id: u64, now: u64) -> Option<u64> {
 pub(crate) fn idle_wait(shared: &CpuShared, id: u64, round: u32) {
     // A waiting thread must not take a core from the workers for long.
     if round < SPINS {
-        return std::hint::spin_loop();
+        return everwarp_engine::relax();
     }
     // The caller's look came after the last call returned. Only if nothing was written since then has it seen
     // everything, and may sleep until something is.

@@ -76,7 +76,7 @@ pub(crate) fn work<'s, O: Observer<'s>>(shared: &'s CpuShared, own: usize) {
             starved = 0;
             if fruitless < SPINS {
                 worker.show(WORKER_IDLE, None);
-                std::hint::spin_loop();
+                everwarp_engine::relax();
             } else if !steals {
                 // The tasks that there are belong to the worker with the reserve.
                 worker.show(WORKER_IDLE, None);

@@ -178,6 +178,16 @@ fn wakes_of_workers() -> u64 {
     wakes.iter().sum()
 }
 
+/// The time that this program has had cores for so far. Linux counts it in hundredths of a second.
+fn time_of_cores() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("it can be read");
+    // The name before may have spaces.
+    let fields = stat.rsplit(')').next().expect("it has a name").split(' ');
+    let ticks = fields.skip(12).take(2).map(|field| field.parse::<u64>());
+    let ticks: u64 = ticks.map(|ticks| ticks.expect("a number")).sum();
+    Duration::from_millis(ticks * 10)
+}
+
 fn timers_leave_an_idle_engine_alone(select: Select) {
     let device = Device::open(select).expect("the device opens");
     let builder = device.engine().program(&file_probe::PROGRAM).size(2);
@@ -193,6 +203,7 @@ fn timers_leave_an_idle_engine_alone(select: Select) {
     // A GPU's engine is resident, and its host looks at it.
     let wakes = || (engine.kind() == EngineKind::Cpu).then(wakes_of_workers);
     let (begin, before) = (Instant::now(), wakes());
+    let cores = time_of_cores();
     // The watchdog's time goes by three times.
     assert_eq!(pending.wait().expect("it is not stuck").value, 1);
     let (waited, after) = (begin.elapsed(), wakes());
@@ -200,6 +211,8 @@ fn timers_leave_an_idle_engine_alone(select: Select) {
     // A worker that looked for work once a millisecond would have thousands.
     if let (Some(before), Some(after)) = (before, after) {
         assert!(after - before < 500, "{before} and {after} wakes");
+        let cores = time_of_cores() - cores;
+        assert!(cores < waited / 20, "{cores:?} of a core in {waited:?}");
     }
 }
 
