@@ -6,8 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use everwarp::actor::{
-    self, ActorConfig, ActorError, ActorId, ActorModule, ActorProgram, Column, Kind, program_of,
-    program_with,
+    self, ActorConfig, ActorError, ActorId, ActorModule, ActorProgram, Column, Kind, program_with,
 };
 use everwarp::{Device, EngineKind, Pools, Select};
 use pyo3::buffer::PyBuffer;
@@ -38,8 +37,8 @@ pub(crate) struct Running {
     /// How many waits until all messages are handled are under way, also those that Ctrl-C has left.
     settling: Mutex<u32>,
     settled: Condvar,
-    /// The kind of streams and topics, which a GPU does not have.
-    pub(crate) host_kind: Option<u32>,
+    /// The kind of streams and topics.
+    pub(crate) host_kind: u32,
     capacity: u32,
     messages: u32,
     pub(crate) names: Arc<Names>,
@@ -85,15 +84,6 @@ fn closed() -> PyErr {
 }
 
 impl Running {
-    /// The kind of streams and topics.
-    pub(crate) fn host_kind(&self) -> PyResult<u32> {
-        self.host_kind.ok_or_else(|| {
-            StartFailed::new_err(
-                "streams and topics are on the CPU engine only, and these actors run on a GPU: make the engine with \
-                 everwarp.engine(\"cpu\")",
-            )
-        })
-    }
     pub(crate) fn settling(&self) -> MutexGuard<'_, u32> {
         self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,40 +106,18 @@ enum Place {
     Cpu(Device),
 }
 
-/// Where a program of these modules runs, and why. A program that a GPU runs has no kind of streams and topics.
-fn place_of(
-    open: &Open,
-    name: &str,
-    modules: &[ActorModule],
-) -> PyResult<(Place, String, ActorProgram)> {
-    let refused = |e: actor::ModuleError| LoadFailed::new_err(e.to_string());
-    let kind = open.device.kind();
-    let with_streams = || program_with(name, modules, vec![Kind::host(HOST_KIND_NAME)]);
-    if kind == EngineKind::Cpu {
-        let why = "the engine is the CPU engine".to_owned();
-        return Ok((Place::Own, why, with_streams().map_err(refused)?));
-    }
-    let why_not = match kind {
-        EngineKind::Cuda if open.auto => {
-            "it has names, timers, groups, topics and streams, too; everwarp.engine(\"cuda\") runs actors on the GPU"
-                .to_owned()
-        }
-        EngineKind::Cuda => {
-            let program = program_of(name, modules).map_err(refused)?;
-            match program.not_on_cuda() {
-                None if !open.is_free() => {
-                    "the GPU has processes, programs or other actors".to_owned()
-                }
-                None => {
-                    return Ok((
-                        Place::Own,
-                        "the GPU runs all classes of the program".to_owned(),
-                        program,
-                    ));
-                }
-                Some((class, why)) => format!("`{class}` does not run on a GPU, because {why}"),
+/// Where a program runs, and why.
+fn place_of(open: &Open, program: &ActorProgram) -> PyResult<(Place, String)> {
+    let why_not = match open.device.kind() {
+        EngineKind::Cpu => return Ok((Place::Own, "the engine is the CPU engine".to_owned())),
+        EngineKind::Cuda => match program.not_on_cuda() {
+            None if !open.is_free() => "the GPU has processes, programs or other actors".to_owned(),
+            None => {
+                let why = "the GPU runs all classes of the program".to_owned();
+                return Ok((Place::Own, why));
             }
-        }
+            Some((class, why)) => format!("`{class}` does not run on a GPU, because {why}"),
+        },
         kind => format!("actors of Python classes do not run on the engine {kind} yet"),
     };
     if !open.auto {
@@ -158,12 +126,37 @@ fn place_of(
              the CPU, or with everwarp.engine(\"cpu\")"
         )));
     }
-    let device = Device::open(Select::Cpu).map_err(|e| DeviceError::new_err(e.to_string()))?;
-    Ok((
-        Place::Cpu(device),
-        why_not,
-        with_streams().map_err(refused)?,
-    ))
+    Ok((Place::cpu()?, why_not))
+}
+
+impl Place {
+    fn cpu() -> PyResult<Self> {
+        let device = Device::open(Select::Cpu).map_err(|e| DeviceError::new_err(e.to_string()))?;
+        Ok(Self::Cpu(device))
+    }
+
+    /// Starts an engine with the program there.
+    fn start(
+        &self,
+        open: &Open,
+        program: &ActorProgram,
+        capacity: u32,
+    ) -> Result<everwarp::Engine, everwarp::Error> {
+        let pools = Pools::default();
+        let tasks = pools.tasks.max(capacity);
+        let builder = match self {
+            Self::Cpu(device) => device.engine(),
+            Self::Own => open.device.engine(),
+        };
+        let mut builder = builder
+            .program(program.program())
+            .pools(Pools { tasks, ..pools });
+        // On a GPU the size is a number of blocks.
+        if let (Some(size), Self::Own) = (open.size, self) {
+            builder = builder.size(size);
+        }
+        builder.start()
+    }
 }
 
 impl ActorSystem {
@@ -358,25 +351,24 @@ impl ActorSystem {
             let modules = modules
                 .map(|(kind, wasm)| ActorModule::new(kind, wasm).map_err(refused))
                 .collect::<PyResult<Vec<_>>>()?;
-            let (place, why, program) = place_of(&open, name, &modules)?;
+            // Names, timers, monitors and dead letters are the program's wish, which may come at any time.
+            let host_kind = modules.len() as u32;
+            let program = program_with(name, &modules, vec![Kind::host(HOST_KIND_NAME)]);
+            let program = program.map_err(refused)?.services();
+            let (mut place, mut why) = place_of(&open, &program)?;
             let names = program.messages().map(|m| (m.tag, m.name.to_string()));
             let names = Arc::new(Names(names.collect()));
-            let pools = Pools::default();
-            let tasks = pools.tasks.max(capacity);
-            let builder = match &place {
-                Place::Cpu(device) => device.engine(),
-                Place::Own => open.device.engine(),
-            };
-            let mut builder = builder
-                .program(program.program())
-                .pools(Pools { tasks, ..pools });
-            // On a GPU the size is a number of blocks.
-            if let (Some(size), Place::Own) = (open.size, &place) {
-                builder = builder.size(size);
+            let mut started = place.start(&open, &program, capacity);
+            let on_gpu = matches!(place, Place::Own) && open.device.kind() != EngineKind::Cpu;
+            if let (Err(error), true) = (&started, on_gpu && open.auto) {
+                // Such as a GPU without the compiler that it needs.
+                (place, why) = (
+                    Place::cpu()?,
+                    format!("the GPU does not start them: {error}"),
+                );
+                started = place.start(&open, &program, capacity);
             }
-            let engine = builder
-                .start()
-                .map_err(|e| StartFailed::new_err(e.to_string()))?;
+            let engine = started.map_err(|e| StartFailed::new_err(e.to_string()))?;
             let config = ActorConfig {
                 actors: capacity,
                 messages,
@@ -391,7 +383,7 @@ impl ActorSystem {
                 told: AtomicU64::new(0),
                 settling: Mutex::new(0),
                 settled: Condvar::new(),
-                host_kind: (!on_gpu).then_some(modules.len() as u32),
+                host_kind,
                 capacity,
                 messages,
                 names,

@@ -117,7 +117,7 @@ impl ActorOutlet {
 pub(crate) fn outlet(py: Python<'_>, system: &ActorSystem, most: usize) -> PyResult<ActorOutlet> {
     let most = credits(most)?;
     let running = system.free(py)?;
-    let kind = running.host_kind()?;
+    let kind = running.host_kind;
     let outlet = py.detach(|| running.system.outlet(kind, most));
     let outlet = outlet.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorOutlet {
@@ -203,7 +203,7 @@ pub(crate) fn inlet(
     let most = credits(most)?;
     let running = system.free(py)?;
     let to = ActorId::from_bits(actor);
-    let kind = running.host_kind()?;
+    let kind = running.host_kind;
     let inlet = py.detach(|| running.system.inlet(kind, to, most));
     let inlet = inlet.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorInlet(Stream::new(inlet, Held::of(&running))))
@@ -252,7 +252,7 @@ impl ActorTopic {
 #[pyfunction]
 pub(crate) fn topic(py: Python<'_>, system: &ActorSystem) -> PyResult<ActorTopic> {
     let running = system.free(py)?;
-    let kind = running.host_kind()?;
+    let kind = running.host_kind;
     let topic = py.detach(|| running.system.topic(kind));
     let topic = topic.map_err(|error| actor_error(&running, &error))?;
     Ok(ActorTopic {

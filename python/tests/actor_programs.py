@@ -123,8 +123,8 @@ ACTIONS = (
     "self.begin(budget - 2, key ^ {number})",
     "self.took_own({small}, budget)",
 )
-#: Those that actors on a GPU have: no asks are kept there, and functions do not call themselves.
-ON_A_GPU = tuple(at for at, action in enumerate(ACTIONS) if "hold" not in action and not action.startswith("self.begin("))
+#: Those that actors on a GPU have: functions do not call themselves.
+ON_A_GPU = tuple(at for at, action in enumerate(ACTIONS) if not action.startswith("self.begin("))
 #: What `weigh` returns, by the type of its result.
 REPLIES = {
     "i32": ("budget - self.asked * 0", "ew.i64(key % 100) - 50", "min(budget, 3)"),

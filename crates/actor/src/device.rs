@@ -10,7 +10,7 @@ use crate::failures::Failure;
 use crate::id::ActorId;
 
 /// Bytes of a module's state before its memory: the first is 1 once the memory has its first content. A launch and a restart
-/// only clear the state.
+/// only clear the state. On a GPU the others say what the actor keeps: see `actor/kept.cuh`.
 pub const MODULE_HEADER: u32 = 16;
 
 /// The handler of a kind in CUDA C++.
@@ -20,6 +20,8 @@ pub struct DeviceHandler {
     pub source: String,
     /// Bytes of a state on a GPU.
     pub state_bytes: u32,
+    /// Whether its actors keep asks or have timers, which only programs with services can have.
+    pub lists: bool,
     /// The reason of a failure in words.
     pub reason: Arc<dyn Fn(FailedModule) -> String + Send + Sync>,
 }
@@ -39,14 +41,19 @@ pub struct FailedModule {
     pub reason: u32,
     /// The function that failed, or more about the reason.
     pub place: u32,
+    /// The tag of a message that the reason is about, or 0.
+    pub tag: u8,
 }
 
 /// Why handlers fail on a GPU.
 pub mod reasons {
+    /// The most asks that an actor keeps whose handler is a module, and the most timers that it has, on every engine.
+    pub use everwarp_contract::actor::{MODULE_KEPT_MOST, MODULE_TIMERS_MOST};
+
     pub use everwarp_contract::actor::{
-        MODULE_CONVERSION, MODULE_DIVISION, MODULE_FAIL, MODULE_FUEL, MODULE_MEMORY, MODULE_NULL,
-        MODULE_OVERFLOW, MODULE_SENDS, MODULE_SIGNATURE, MODULE_TABLE, MODULE_UNANSWERED,
-        MODULE_UNHANDLED, MODULE_UNREACHABLE,
+        MODULE_CONVERSION, MODULE_DIVISION, MODULE_FAIL, MODULE_FUEL, MODULE_KEPT, MODULE_MEMORY,
+        MODULE_NULL, MODULE_OVERFLOW, MODULE_REPLY, MODULE_SENDS, MODULE_SIGNATURE, MODULE_TABLE,
+        MODULE_TIME, MODULE_TIMERS, MODULE_UNANSWERED, MODULE_UNHANDLED, MODULE_UNREACHABLE,
     };
 }
 
@@ -72,6 +79,7 @@ pub(crate) fn failures(
         let failed = FailedModule {
             reason: what as u8 as u32,
             place: last as u32,
+            tag: (what >> 16) as u8,
         };
         Some(Failure {
             actor: ActorId::from_bits(actor),
@@ -95,20 +103,22 @@ mod tests {
         for number in 0..control.failed {
             let at = RECORD * (number % limit) as usize;
             control.failures[at] = 100 + number;
-            control.failures[at + 1] = 7 << 8 | u64::from(reasons::MODULE_FAIL);
+            control.failures[at + 1] = 9 << 16 | 7 << 8 | u64::from(reasons::MODULE_FAIL);
             control.failures[at + 2] = (number + 1) << 32 | 5;
         }
-        let reason = |failed: FailedModule| format!("{} {}", failed.reason, failed.place);
+        let reason =
+            |failed: FailedModule| format!("{} {} {}", failed.reason, failed.place, failed.tag);
         let handler = DeviceHandler {
             source: String::new(),
             state_bytes: 16,
+            lists: false,
             reason: Arc::new(reason),
         };
         let device = [Some(Arc::new(handler))];
         let (all, count) = failures(&control, &device);
         assert_eq!((all.len() as u64, count), (limit, limit + 3));
         assert_eq!(all[0].actor.bits(), 103);
-        assert_eq!((all[0].tag, &*all[0].reason), (7, "10 5"));
+        assert_eq!((all[0].tag, &*all[0].reason), (7, "10 5 9"));
         // One is being written, and one names a kind that does not exist.
         control.failures[2] = 0;
         control.failures[4] |= 9 << 32;

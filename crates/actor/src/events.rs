@@ -370,13 +370,12 @@ impl Desk {
                 }
             }
             EVENT_AFTER | EVENT_EVERY => {
-                let count = (event.head >> MESSAGE_WORDS_SHIFT & 0xff).min(3) as usize;
-                let message = Message::new(
-                    ActorId::NONE,
-                    event.head as u8,
-                    &event.words[2..2 + count],
-                    MAX_ASK_WORDS,
-                );
+                let count = (event.head >> MESSAGE_WORDS_SHIFT & 0xff) as usize;
+                let [.., first, second, third] = event.words;
+                // The fourth is in the receiver's place.
+                let words = [first, second, third, event.to];
+                let words = &words[..count.min(MAX_ASK_WORDS)];
+                let message = Message::new(ActorId::NONE, event.head as u8, words, MAX_ASK_WORDS);
                 let repeats = what == EVENT_EVERY;
                 let timer = side.timer(from, Duration::from_nanos(a), repeats, message, know);
                 self.numbers.timers.insert(b, timer);
@@ -549,12 +548,14 @@ mod tests {
     #[test]
     fn timers_have_the_numbers_of_the_gpu_and_periodic_ones_wait_until_they_are_handled() {
         let mut desk = desk();
-        desk.handle(&event(EVENT_AFTER, 7 | 1 << 8, ADA, &[10, 1, 40]), |_| true);
+        let mut once = event(EVENT_AFTER, 7 | 4 << 8, ADA, &[10, 1, 40, 41, 42]);
+        once.to = 43;
+        desk.handle(&once, |_| true);
         desk.handle(&event(EVENT_EVERY, 8, ADA, &[10, 2]), |_| true);
         desk.handle(&event(EVENT_AFTER, 9, ADA, &[10, 3]), |_| true);
         desk.handle(&event(EVENT_CANCEL, 0, ADA, &[3]), |_| true);
         pass(&desk, 10);
-        let once = (ADA, 7 | 1 << 8 | MESSAGE_TIMER, [40, 0, 0, 0, 1]);
+        let once = (ADA, 7 | 4 << 8 | MESSAGE_TIMER, [40, 41, 42, 43, 1]);
         let tick = (ADA, 8 | MESSAGE_TIMER | MESSAGE_TICK, [0, 0, 0, 0, 2]);
         assert_eq!(news(&all(&mut desk)), [once, tick]);
         // The last one is not handled yet.

@@ -225,8 +225,7 @@ impl Kind {
         self
     }
     /// Lets all actors of the program have deadlines, timers, monitors, links, names and keys on a GPU, and lets the host
-    /// subscribe to their dead letters there: each turn then looks for such messages, too, and each deadline counts as two of
-    /// the messages that the handler sends. The CPU engine has them without.
+    /// subscribe to their dead letters there: each turn then looks for such messages, too. The CPU engine has them without.
     pub const fn services(mut self) -> Self {
         self.services = true;
         self
@@ -300,48 +299,81 @@ impl Kind {
         bytes.next_multiple_of(16)
     }
     /// Turns that one message may cause on a GPU: of the receivers, and of the asker, each time that it is handled; with
-    /// those at the end of a turn, which are one of a waiting sender and one of the actor itself.
-    const fn needs(&self, serves: bool) -> u16 {
-        match serves {
+    /// those at the end of a turn, which are one of a waiting sender and one of the actor itself. An event, which may ring
+    /// the host's bell, waits in the outbox until there is room for that, and the last one of an actor comes in the place of
+    /// its next turn.
+    const fn needs(&self) -> u16 {
+        match self.is_host {
             // The host handles its messages: its turns end asks, or write one event.
-            true if self.is_host => 6,
+            true => 6,
             false => self.needs_here() - 1,
-            // The bell of events: of each deadline, of a tick, of a dead letter, and of the actor's end.
-            true => self.needs_here() + self.sends * (self.retries + 1) + 2,
         }
     }
     /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
-    const fn room(&self, serves: bool) -> u16 {
+    const fn room(&self) -> u16 {
         // One more for the sender that is woken when the turn begins.
         let needs = match self.is_host {
             true => self.needs_here(),
-            false => self.needs(serves) + 1,
+            false => self.needs() + 1,
         };
         if needs < 16 { 15 } else { needs + 1 }
     }
     /// Room for turns with which a turn starts on a GPU: for one message, one more for the sender that is woken when the turn
     /// begins, and the place that the engine leaves for a continuation.
-    const fn least_room(&self, serves: bool) -> u16 {
-        self.needs(serves) + 2
+    const fn least_room(&self) -> u16 {
+        self.needs() + 2
     }
-    /// What a turn on a GPU knows about its kind.
-    fn write_numbers(&self, out: &mut String, program: &str, serves: bool) -> fmt::Result {
+    /// What a turn on a GPU knows about its kind, or about several kinds that share it. Then this is the first one.
+    fn write_numbers(&self, out: &mut String, program: &str, turns: &DeviceTurns) -> fmt::Result {
         let Self {
-            sends,
-            retries,
-            atomic,
-            ..
+            retries, atomic, ..
         } = self;
-        let (name, state) = (identifier(&self.name), self.state_room(false));
-        let (needs, most) = (self.needs(serves), self.restarts.most);
+        let (name, state) = (identifier(&self.name), turns.state);
+        let most = self.restarts.most;
         let (within, keep) = (self.restarts.milliseconds(), self.keep());
+        let serves = turns.serves;
+        let lists = self.lists(serves);
+        let (sends, needs) = match turns.kinds.len() {
+            1 => (self.sends.to_string(), self.needs().to_string()),
+            _ => {
+                let table = format!("{program}_{name}_numbers");
+                let rows = turns.rows.iter();
+                let rows: Vec<_> = rows.map(|(a, b)| format!("{{{a}, {b}}}")).collect();
+                let rows = rows.join(", ");
+                writeln!(out, "static __constant__ u32 {table}[][2] = {{{rows}}};")?;
+                (format!("{table}[kind][0]"), format!("{table}[kind][1]"))
+            }
+        };
         writeln!(
             out,
             "struct {program}_{name}_kind {{\n  \
-             static constexpr u32 sends = {sends}, needs = {needs}, state = {state}, restarts = {most}u, within = {within}u, \
-             retries = {retries}, keep = {keep};\n  static constexpr bool atomic = {atomic}, services = {serves}, lends = {lends};\n}};",
-            lends = self.is_host,
+             static __device__ __forceinline__ u32 sends([[maybe_unused]] u32 kind) {{ return {sends}; }}\n  \
+             static __device__ __forceinline__ u32 needs([[maybe_unused]] u32 kind) {{ return {needs}; }}\n  \
+             static constexpr u32 state = {state}, restarts = {most}u, within = {within}u, retries = {retries}, \
+             keep = {keep};\n  \
+             static constexpr bool atomic = {atomic}, services = {serves}, lists = {lists}, lends = {lends};\n}};",
+            lends = self.is_host
         )
+    }
+    /// Whether its actors keep asks or have timers on a GPU.
+    fn lists(&self, serves: bool) -> bool {
+        serves && self.device().is_some_and(|device| device.lists)
+    }
+    /// Whether turns of both kinds may be the same code on a GPU: handlers are modules, and only `sends` differs. The turn is
+    /// most of what there is to compile.
+    fn shares_turns(&self, other: &Self) -> bool {
+        let all = |kind: &Self| {
+            let restarts = (kind.restarts.most, kind.restarts.milliseconds());
+            (
+                restarts,
+                kind.retries,
+                kind.keep(),
+                kind.atomic,
+                kind.lists(true),
+            )
+        };
+        let modules = self.device().is_some() && other.device().is_some();
+        modules && all(self) == all(other)
     }
     /// The same on wgpu.
     fn write_wgsl_numbers(&self, out: &mut Wgsl, program: &str) -> fmt::Result {
@@ -352,11 +384,7 @@ impl Kind {
             atomic,
             ..
         } = self;
-        let (needs, words, most) = (
-            self.needs(false),
-            self.state_room(false) / 4,
-            self.restarts.most,
-        );
+        let (needs, words, most) = (self.needs(), self.state_room(false) / 4, self.restarts.most);
         let (within, keep) = (self.restarts.milliseconds(), self.keep());
         writeln!(
             out,
@@ -385,6 +413,17 @@ impl Kind {
             each as u16
         }
     }
+}
+
+/// The turns of one kind on a GPU, or of several that share their code.
+struct DeviceTurns {
+    serves: bool,
+    /// The numbers of the kinds.
+    kinds: Vec<usize>,
+    /// The largest state.
+    state: u32,
+    /// The sends and needs of all kinds of the program.
+    rows: Vec<(u16, u16)>,
 }
 
 /// The functions that every program of actors has after those of its kinds.
@@ -507,6 +546,17 @@ impl ActorProgram {
             self.params.clone(),
         )
     }
+    /// The same program with services, as if a kind were declared with [`Kind::services`]: for programs that do not know at
+    /// their start what their host will ask for.
+    #[must_use]
+    pub fn services(mut self) -> Self {
+        let mut kinds = self.kinds.into_owned();
+        kinds.iter_mut().for_each(|kind| kind.services = true);
+        self.kinds = kinds.into();
+        // What was made of it, if anything, was made of the program without.
+        self.program = OnceLock::new();
+        self
+    }
     /// The number of the kind with this name.
     pub fn kind(&self, name: &str) -> Option<u32> {
         let position = self.kinds.iter().position(|kind| kind.name == name);
@@ -590,22 +640,22 @@ impl ActorProgram {
                 (1..=MAIL_COUNT_MAX).contains(&bound.into()),
                 "the mailbox of kind `{name}` has a bound of {bound}: give it 1 to {MAIL_COUNT_MAX}"
             );
-            let all = u32::from(MAX_SPAWN - 4) - kind.handler.at_once();
-            // With services each may cause an event, too.
-            let most = if self.serves() && !kind.is_host {
-                all / 2 - 1
-            } else {
-                all
-            };
+            let most = u32::from(MAX_SPAWN - 4) - kind.handler.at_once();
             assert!(
-                kind.room(self.serves()) <= MAX_SPAWN,
+                kind.room() <= MAX_SPAWN,
                 "the handler of kind `{name}` sends {} messages: send them in several steps, up to {most} at a time",
                 kind.sends,
             );
         }
         let turns = self.kinds.iter().map(|kind| {
-            let serves = self.serves();
-            turn_function(kind, serves, self.failures().clone(), self.sides().clone())
+            let function = turn_function(kind, self.failures().clone(), self.sides().clone());
+            let mut kinds = self.kinds.iter();
+            match kinds.find(|first| first.shares_turns(kind)) {
+                Some(first) if first.name != kind.name => {
+                    function.shares(format!("{}_turn", first.name))
+                }
+                _ => function,
+            }
         });
         let builtins = self.builtins().iter().map(|&(name, twin, room)| {
             let function = Function::lane(name, twin);
@@ -643,10 +693,11 @@ impl ActorProgram {
             return self.write_refusals(out);
         }
         let base = format!("FN_{program}_{}", turn_name(&self.kinds[0]));
-        for (number, kind) in self.kinds.iter().enumerate() {
+        for turns in self.device_turns() {
+            let kind = &self.kinds[turns.kinds[0]];
             let (state, params) = (&kind.state.name, &self.params.name);
             let (name, turn) = (identifier(&kind.name), turn_name(kind));
-            kind.write_numbers(out, program, self.serves())?;
+            kind.write_numbers(out, program, &turns)?;
             if kind.is_host {
                 writeln!(
                     out,
@@ -655,15 +706,32 @@ impl ActorProgram {
                 )?;
                 continue;
             }
-            if let Some(device) = kind.device() {
+            if kind.device().is_some() {
+                let mut cases = String::new();
+                for &number in &turns.kinds {
+                    let kind = &self.kinds[number];
+                    let (name, device) = (identifier(&kind.name), kind.device());
+                    writeln!(
+                        out,
+                        "#include \"everwarp/actor/module.cuh\"\n#line 1 \"{name}.wasm\"\n\
+                         namespace {program}_{name}_module {{\n{}}}",
+                        device.map_or("", |device| &device.source)
+                    )?;
+                    let call = format!("{program}_{name}_module::handle(a, {number});");
+                    match turns.kinds.len() {
+                        1 => write!(cases, "{call}")?,
+                        _ => write!(cases, "\n      case {number}: {call} break;")?,
+                    }
+                }
+                if turns.kinds.len() > 1 {
+                    cases = format!("switch (a.kind()) {{{cases}\n    }}");
+                }
                 writeln!(
                     out,
-                    "#include \"everwarp/actor/module.cuh\"\n#line 1 \"{name}.wasm\"\n\
-                     namespace {program}_{name}_module {{\n{}}}\n\
+                    "#line 1 \"turns\"\n\
                      __device__ __forceinline__ void {program}_{turn}(ew::Lane& t, const DevActors& s) {{\n  \
                      ew::actor_turn<{program}_{name}_kind>(t, s, {base}, [](ew::Actor& a, const ew::Message&) {{\n    \
-                     {program}_{name}_module::handle(a, {number});\n  }});\n}}",
-                    device.source
+                     {cases}\n  }});\n}}"
                 )?;
                 continue;
             }
@@ -682,6 +750,28 @@ impl ActorProgram {
             )?;
         }
         Ok(())
+    }
+    /// The turns of each kind, those together that share their code.
+    fn device_turns(&self) -> Vec<DeviceTurns> {
+        let mut all: Vec<DeviceTurns> = Vec::new();
+        for (number, kind) in self.kinds.iter().enumerate() {
+            let state = kind.state_room(false);
+            let shares = |turns: &&mut DeviceTurns| self.kinds[turns.kinds[0]].shares_turns(kind);
+            if let Some(turns) = all.iter_mut().find(shares) {
+                turns.kinds.push(number);
+                turns.state = turns.state.max(state);
+                continue;
+            }
+            all.push(DeviceTurns {
+                serves: self.serves(),
+                kinds: vec![number],
+                state,
+                rows: (self.kinds.iter())
+                    .map(|kind| (kind.sends, kind.needs()))
+                    .collect(),
+            });
+        }
+        all
     }
     /// The WGSL: the structs, the handlers, and the numbers of the kinds. Empty if the program has none, and
     /// then an engine on wgpu refuses it.
@@ -741,13 +831,8 @@ pub(crate) struct Turns {
 }
 
 /// The function of a kind's turns.
-fn turn_function(
-    kind: &Kind,
-    serves: bool,
-    failures: Arc<FailureLog>,
-    sides: Arc<Sides>,
-) -> Function {
-    let (room, needs) = (kind.room(serves), kind.needs_here());
+fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> Function {
+    let (room, needs) = (kind.room(), kind.needs_here());
     let turns = Turns::of(kind, failures);
     let twin = Twin::new(move |task| {
         let system = system(task);
@@ -798,7 +883,7 @@ fn turn_function(
     // Oldest first: every actor that has messages gets its turn.
     Function::shaped(Shape::Lane, format!("{}_turn", kind.name).into(), twin)
         .spawns(room)
-        .starts_with(kind.least_room(serves))
+        .starts_with(kind.least_room())
         .breadth_first()
 }
 

@@ -69,6 +69,12 @@ crate::dev_consts! {
     pub const MESSAGE_TICK = 1 << 25;
     /// The same: it is a value of a channel, which goes back to the channel if its actor ends before.
     pub const MESSAGE_VALUE = 1 << 26;
+    /// `DevMessage::head` of a cell that an actor keeps: it is not kept any more once the handler has returned. GPUs only.
+    pub const KEPT_MARKED = 1 << 29;
+    /// The same of an ask: its actor began anew and does not know it any more.
+    pub const KEPT_LOST = 1 << 30;
+    /// The same: it was shown as a dead letter.
+    pub const KEPT_SHOWN = 1 << 31;
     /// `DevMessage::head` of an event, which is a message to the host: first bit of its number (8). GPUs only.
     pub const EVENT_SHIFT = 24;
     /// An actor (`to`) has ended; word 0 says how.
@@ -77,7 +83,8 @@ crate::dev_consts! {
     pub const EVENT_ASKS = 2;
     /// An ask with a deadline has ended: a reply to `to`, whose last word is the GPU's number.
     pub const EVENT_ANSWER = 3;
-    /// An actor (`from`) wants a message after a time: words are the time, a number of the GPU's, and up to three.
+    /// An actor (`from`) wants a message after a time: words are the time, a number of the GPU's, and up to three. A
+    /// fourth is in `to`.
     pub const EVENT_AFTER = 4;
     /// The same each time that a period has passed.
     pub const EVENT_EVERY = 5;
@@ -208,6 +215,18 @@ crate::dev_consts! {
     pub const MODULE_UNHANDLED = 12;
     /// An ask ended without a reply, and it does not export `failed` for it.
     pub const MODULE_UNANSWERED = 13;
+    /// It gave a time that is negative.
+    pub const MODULE_TIME = 14;
+    /// It has as many timers as it may have.
+    pub const MODULE_TIMERS = 15;
+    /// It keeps as many asks as it may keep.
+    pub const MODULE_KEPT = 16;
+    /// It replied to a kept ask of another message; the tag of the reply is in the upper bits.
+    pub const MODULE_REPLY = 17;
+    /// The most timers of an actor whose handler is a module.
+    pub const MODULE_TIMERS_MOST = 64;
+    /// The most asks that such an actor keeps.
+    pub const MODULE_KEPT_MOST = 1024;
 }
 
 // The header, an actor's news and the messages of a mailbox come before the items.
@@ -312,7 +331,7 @@ crate::dev_struct! {
         pub failed: u64,
         /// Spelled-out hole.
         pub hole1: [u64; 5],
-        /// The last `ACTOR_FAILURES` of them, three words for each: the actor; its kind, the tag of the message and the
+        /// The last `ACTOR_FAILURES` of them, three words for each: the actor; its kind, a tag that the reason is about, the tag of the message and the
         /// reason; the number of the failure, counted from 1, and the function.
         pub failures: [u64; 192],
     }

@@ -157,6 +157,10 @@ fn kind(
         true => kind.atomic(),
         false => kind,
     };
+    let kind = match module.imports.iter().any(Import::needs_services) {
+        true => kind.services(),
+        false => kind,
+    };
     Ok(match module.description.latest {
         true => kind.keep_latest(),
         false => kind,

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use everwarp_actor::reasons::{MODULE_KEPT_MOST, MODULE_TIMERS_MOST};
 use everwarp_actor::{ActorCx, ActorId, KeptAsk, MAX_ASK_WORDS, TimerId};
 use wasmtime::{Caller, Engine, FuncType, Linker, ValRaw, ValType};
 
@@ -25,11 +26,27 @@ impl std::error::Error for CalledFail {}
 pub(crate) const TOO_MANY_SENDS: &str =
     "it sends more messages for one message than its description declares: raise `sends`";
 
+/// Why an actor fails that gives a negative time.
+pub(crate) const NEGATIVE_TIME: &str = "a time is not negative";
+
 /// The most timers that an actor has at a time.
-const TIMERS: usize = 64;
+const TIMERS: u32 = MODULE_TIMERS_MOST;
+/// Why an actor fails that sets one more.
+pub(crate) fn too_many_timers() -> String {
+    format!("it has {TIMERS} timers that are still to come, which is the limit: cancel some first")
+}
 
 /// The most asks that an actor keeps at a time.
-const KEPT: usize = 1024;
+const KEPT: u32 = MODULE_KEPT_MOST;
+/// Why an actor fails that keeps one more.
+pub(crate) fn keeps_too_many() -> String {
+    format!("it keeps {KEPT} asks, which is the limit: reply to some first")
+}
+
+/// Why an actor fails that replies to a kept ask of another message than this one.
+pub(crate) fn wrong_reply(name: &str) -> String {
+    format!("it replies to `{name}`, and the ask that it has kept is another message")
+}
 
 /// What a fixed function of `everwarp:actor` does.
 type Function = fn(&mut Call<'_, '_>) -> wasmtime::Result<u64>;
@@ -62,10 +79,8 @@ const FIXED: [(&str, &[Plain], &[Plain], Function); 13] = [
     }),
     fixed("keep", &[], &[Plain::I64], |c| {
         let actor = c.actor()?;
-        if actor.kept() >= KEPT {
-            return Err(wasmtime::Error::msg(format!(
-                "it keeps {KEPT} asks, which is the limit: reply to some first"
-            )));
+        if actor.kept() >= KEPT as usize {
+            return Err(wasmtime::Error::msg(keeps_too_many()));
         }
         Ok(actor.keep().bits())
     }),
@@ -125,16 +140,14 @@ impl Call<'_, '_> {
     fn time(&self, index: usize) -> wasmtime::Result<Duration> {
         let nanos = self.word(Plain::I64, index) as i64;
         let nanos = u64::try_from(nanos);
-        let nanos = nanos.map_err(|_| wasmtime::Error::msg("a time is not negative"))?;
+        let nanos = nanos.map_err(|_| wasmtime::Error::msg(NEGATIVE_TIME))?;
         Ok(Duration::from_nanos(nanos))
     }
     /// The actor, which may have one more timer.
     fn timer(&mut self) -> wasmtime::Result<&mut ActorCx<'static, 'static, 'static>> {
         let actor = self.actor()?;
-        if actor.timers() >= TIMERS {
-            return Err(wasmtime::Error::msg(format!(
-                "it has {TIMERS} timers that are still to come, which is the limit: cancel some first"
-            )));
+        if actor.timers() >= TIMERS as usize {
+            return Err(wasmtime::Error::msg(too_many_timers()));
         }
         Ok(actor)
     }
@@ -281,9 +294,7 @@ fn message(linker: &mut Linker<Guest>, import: &Import, names: &Names) -> Result
                     None => return Ok(0),
                     Some(asked) if asked == tag => {}
                     Some(_) => {
-                        return Err(wasmtime::Error::msg(format!(
-                            "it replies to `{name}`, and the ask that it has kept is another message"
-                        )));
+                        return Err(wasmtime::Error::msg(wrong_reply(&name)));
                     }
                 }
                 let words = &words[..results.len()];

@@ -175,6 +175,18 @@ pub(crate) struct Import {
 }
 
 impl Import {
+    /// Whether it needs what is next to messages: on a GPU, the program has to have services then.
+    pub(crate) fn needs_services(&self) -> bool {
+        self.service == Service::AskWithin || self.is_about_lists()
+    }
+    /// Whether it is about what an actor keeps: asks, or timers.
+    pub(crate) fn is_about_lists(&self) -> bool {
+        match self.service {
+            Service::After | Service::Every | Service::Reply => true,
+            Service::Actor => matches!(&*self.name, "keep" | "cancel"),
+            _ => false,
+        }
+    }
     /// The import as an error shows it.
     pub(crate) fn path(&self) -> String {
         format!("{} {}", self.service.module(), self.name)

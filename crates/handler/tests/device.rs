@@ -36,16 +36,6 @@ fn what_a_gpu_does_not_have_is_named() {
             "vectors",
         ),
         (
-            "(module (import \"everwarp:after\" \"a\" (func $after (param i64) (result i64)))
-               (func (export \"on.a\") (drop (call $after (i64.const 1)))))",
-            "`everwarp:after a`",
-        ),
-        (
-            "(module (import \"everwarp:actor\" \"keep\" (func $keep (result i64)))
-               (func (export \"on.a\") (drop (call $keep))))",
-            "`everwarp:actor keep`",
-        ),
-        (
             "(module (@custom \"everwarp.actor\" \"fuel 1000000001\") (func (export \"on.a\")))",
             "1000000001 fuel",
         ),
@@ -123,4 +113,76 @@ fn device_source_has_identifiers_only() {
     for part in ["2 Arten", "ünsere"] {
         assert!(!source.contains(part), "{part}");
     }
+}
+
+/// What a module imports decides whether its program has services: one without must not pay for them.
+#[test]
+fn modules_that_need_services_get_them() {
+    for (import, code, serves) in [
+        (
+            "(import \"everwarp:after\" \"a\" (func $f (param i64) (result i64)))",
+            "(drop (call $f (i64.const 1)))",
+            true,
+        ),
+        (
+            "(import \"everwarp:actor\" \"keep\" (func $f (result i64)))",
+            "(drop (call $f))",
+            true,
+        ),
+        (
+            "(import \"everwarp:actor\" \"cancel\" (func $f (param i64) (result i32)))",
+            "(drop (call $f (i64.const 1)))",
+            true,
+        ),
+        (
+            "(import \"everwarp:tell\" \"a\" (func $f (param i64)))",
+            "(call $f (i64.const 1))",
+            false,
+        ),
+    ] {
+        let text = format!("(module {import} (func (export \"on.a\") {code}))");
+        let made = program(&text);
+        assert!(made.not_on_cuda().is_none(), "{text}");
+        assert_eq!(made.kinds[0].services, serves, "{text}");
+        let source = made.program().device_source.to_string();
+        assert!(source.contains(&format!("lists = {serves};")), "{source}");
+        assert!(
+            source.contains(&format!("services = {serves},")),
+            "{source}"
+        );
+        // Names and dead letters are the host's wish.
+        let source = program(&text)
+            .services()
+            .program()
+            .device_source
+            .to_string();
+        assert!(source.contains("services = true,"), "{source}");
+    }
+}
+
+/// Turns are most of what is compiled, so kinds that differ in little share them.
+#[test]
+fn kinds_that_differ_in_sends_only_share_their_turns() {
+    let module = |name: &str, lines: &str| {
+        let text =
+            format!("(module (@custom \"everwarp.actor\" \"{lines}\") (func (export \"on.a\")))");
+        let bytes = wat::parse_str(text).expect("it is WebAssembly text");
+        ActorModule::new(name, bytes).expect("it is a kind")
+    };
+    let modules = [
+        module("one", ""),
+        module("atomic", "atomic"),
+        module("two", "sends 3"),
+        module("three", "mailbox 7"),
+    ];
+    let program = program_of("many", &modules).expect("they fit");
+    let made = program.program();
+    let names: Vec<_> = made.functions[..4]
+        .iter()
+        .map(|f| f.device_name())
+        .collect();
+    assert_eq!(names, ["one_turn", "atomic_turn", "one_turn", "one_turn"]);
+    let source = &made.device_source;
+    assert_eq!(source.matches("ew::actor_turn<").count(), 2, "{source}");
+    assert_eq!(source.matches("switch (a.kind())").count(), 1, "{source}");
 }

@@ -27,6 +27,7 @@ mod on_host;
 use on_host::{
     every_operator_of_a_module_computes_the_same, generated_modules_compute_the_same,
     guests_of_rust_and_c_compute_the_same, imports_of_modules_do_the_same,
+    modules_keep_asks_and_timers_the_same,
 };
 
 const COMPILER: &str = "c++";
@@ -40,6 +41,7 @@ const PROBE_CPP: &str = include_str!("actors_on_host/actor_probe.cpp");
 const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
 const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
 const PARTS_CPP: &str = include_str!("actors_on_host/actor_parts.cpp");
+const KEEPERS_CPP: &str = include_str!("actors_on_host/keepers.cpp");
 const POOL_CPP: &str = include_str!("actors_on_host/pool.cpp");
 
 const ALL: &[(&str, HostCase)] = cases![
@@ -74,7 +76,15 @@ const ALL: &[(&str, HostCase)] = cases![
     every_operator_of_a_module_computes_the_same,
     generated_modules_compute_the_same,
     imports_of_modules_do_the_same,
+    modules_keep_asks_and_timers_the_same,
     guests_of_rust_and_c_compute_the_same,
+    random_schedules_end_each_ask_that_is_kept,
+    kept_asks_that_do_not_end_with_their_actor_are_noticed,
+    asks_that_a_restart_forgets_are_noticed,
+    undone_reply_to_a_kept_ask_is_noticed,
+    undone_timers_that_stay_are_noticed,
+    timer_that_fires_after_it_was_cancelled_is_noticed,
+    timers_that_stay_when_their_actor_ends_are_noticed,
 ];
 
 fn main() {
@@ -283,6 +293,66 @@ fn stopped_actor_that_goes_on_is_noticed(folder: &Path) -> Result<(), Failed> {
     is_noticed_of_parts(folder, "part.cuh", right, "")
 }
 
+fn random_schedules_end_each_ask_that_is_kept(folder: &Path) -> Result<(), Failed> {
+    for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
+        let folder = folder.join(name);
+        write_keepers(&folder, places)?;
+        run(&compile(&folder, &["-O1", "-fno-strict-aliasing"])?, 1, 400)?;
+    }
+    // As threads.
+    let folder = folder.join("threads");
+    write_keepers(&folder, 8)?;
+    let flags = ["-O1", "-DTHREADS", "-fsanitize=thread", "-Wno-tsan"];
+    run(&compile(&folder, &flags)?, 1, 60)
+}
+
+fn kept_asks_that_do_not_end_with_their_actor_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (!kept_end_all(a, true)) {";
+    is_noticed_of_keepers(folder, "turn.cuh", right, "if (false) {")
+}
+
+fn asks_that_a_restart_forgets_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "kept_lose(a.cells, a.own, lists);";
+    is_noticed_of_keepers(folder, "turn.cuh", right, "{}")
+}
+
+fn undone_reply_to_a_kept_ask_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "store(head, load(head, relaxed, gpu) & ~KEPT_MARKED, relaxed, gpu);";
+    is_noticed_of_keepers(folder, "kept.cuh", right, "")
+}
+
+fn undone_timers_that_stay_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "actor_give_cells(&a.system, kept_undo(a.cells, a.own, lists));";
+    let wrong = "kept_undo(a.cells, a.own, lists);";
+    is_noticed_of_keepers(folder, "turn.cuh", right, wrong)
+}
+
+fn timer_that_fires_after_it_was_cancelled_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (found == 0) return false;";
+    is_noticed_of_keepers(folder, "kept.cuh", right, "if (found == 0) return true;")
+}
+
+fn timers_that_stay_when_their_actor_ends_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "actor_give_cells(&a.system, kept_clear_timers(a.own));";
+    is_noticed_of_keepers(folder, "turn.cuh", right, "")
+}
+
+fn is_noticed_of_keepers(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    write_keepers(folder, 8)?;
+    is_noticed(folder, header, right, wrong, 400)
+}
+
+/// The sources of modules that keep asks, with a ring of this many places.
+fn write_keepers(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &modules::keepers(), KEEPERS_CPP)?;
+    shorten_ring(folder, places)
+}
+
 fn is_noticed_of_parts(
     folder: &Path,
     header: &str,
@@ -313,6 +383,8 @@ fn write_parts(folder: &Path, places: u32) -> Result<(), Failed> {
     write_sources(folder, &PARTS, PARTS_CPP)?;
     shorten_ring(folder, places)
 }
+
+/// Gives the ring of events of the sources this many places.
 fn shorten_ring(folder: &Path, places: u32) -> Result<(), Failed> {
     let contract = folder.join("everwarp/contract.cuh");
     let text = std::fs::read_to_string(&contract)?;
@@ -374,15 +446,29 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
             identifier(&function.name)
         );
         writeln!(unit, "constexpr u32 FN_{name} = {id};")?;
+        let called = format!("{}_{}", identifier(&program.name), function.device_name());
         writeln!(
             cases,
-            "    case FN_{name}: t.limit = ew::lanes_room({}, {}); return {name}(t, s);",
+            "    case FN_{name}: t.limit = ew::lanes_room({}, {}); return {called}(t, s);",
             function.least_room, function.max_spawn
         )?;
     }
     for program in &image.programs {
         program.params.write_once(&mut unit)?;
         unit.push_str(&program.device_source);
+    }
+    if kinds.iter().any(|kind| kind.device().is_some()) {
+        let keeps = |kind: &Kind| kind.device().is_some_and(|device| device.lists).to_string();
+        let keeps = kinds.iter().map(keeps).collect::<Vec<_>>().join(", ");
+        writeln!(unit, "#define KEEPS {{{keeps}}}")?;
+        for message in actors.messages() {
+            let (name, tag) = (identifier(&message.name), message.tag);
+            // The same each time.
+            writeln!(
+                unit,
+                "#ifndef TAG_{name}\n#define TAG_{name}\nconstexpr u32 tag_{name} = {tag};\n#endif"
+            )?;
+        }
     }
     writeln!(
         unit,

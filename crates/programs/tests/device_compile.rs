@@ -139,8 +139,17 @@ fn programs_of_actors_that_gpus_refuse_compile(nvrtc: &Nvrtc) {
 
 /// Modules may have stack frames, which the driver makes room for, because calls of one take as many registers as its code.
 fn programs_of_modules_compile(nvrtc: &Nvrtc) {
-    for play in [modules::generated(1000, 1), modules::imports()] {
+    for play in [
+        modules::generated(1000, 1),
+        modules::imports(),
+        modules::keeping(),
+    ] {
         compile(nvrtc, &Image::of(vec![play.program.program()]), 90);
+    }
+    // Kinds with all that there is, and in three ways: each has turns of its own.
+    let all = modules::keepers();
+    for arch in [80, 90, 100] {
+        compile(nvrtc, &Image::of(vec![all.program()]), arch);
     }
 }
 

@@ -45,6 +45,7 @@ impl Function {
             forks: false,
             spawns: false,
             outlined: false,
+            shared: None,
             twin,
         }
     }
@@ -72,6 +73,12 @@ impl Function {
     /// A GPU engine calls the function instead of making it part of the scheduler's loop.
     pub const fn outlined(mut self) -> Self {
         self.outlined = true;
+        self
+    }
+    /// It runs the function of the device source with this name, as others of its program do.
+    #[must_use]
+    pub fn shares(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.shared = Some(name.into());
         self
     }
     const fn room(mut self, most: u16) -> Self {

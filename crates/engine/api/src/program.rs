@@ -85,8 +85,18 @@ pub struct Function {
     /// Whether a GPU engine calls the function instead of making it part of the scheduler's loop: for long
     /// warp-shaped functions, because their code and registers would burden all others. No effect on other shapes.
     pub outlined: bool,
+    /// The function of the device source, if it is not the one with its own name: lane-shaped functions of a program may
+    /// share one, which sees in the task which of them it runs. So their code is compiled once.
+    pub shared: Option<Cow<'static, str>>,
     /// The CPU twin.
     pub twin: Twin,
+}
+
+impl Function {
+    /// What it is called in the device source, after the name of its program.
+    pub fn device_name(&self) -> Cow<'_, str> {
+        identifier(self.shared.as_ref().unwrap_or(&self.name))
+    }
 }
 
 /// The device struct of a program's parameters.

@@ -18,6 +18,7 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] = sources! {
     "actor/actor.cuh"
     "actor/host.cuh"
+    "actor/kept.cuh"
     "actor/lend.cuh"
     "actor/mailbox.cuh"
     "actor/module.cuh"
@@ -159,13 +160,22 @@ fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
             out,
             "EW_FN void dispatch_{name}(u32 fn, {view}& t) {{\n  switch (fn) {{"
         )?;
+        // Functions that share one have one case, so that its code is there once.
+        let mut calls: Vec<(String, Vec<String>)> = Vec::new();
         for (id, program, function) in image.functions().filter(|(_, _, f)| f.shape == shape) {
-            let (program, params) = (identifier(&program.name), &program.params.name);
-            writeln!(
-                out,
-                "    case {id}: {program}_{}(t, *(const {params}*)t.params()); break;",
-                identifier(&function.name)
-            )?;
+            let (name, params) = (identifier(&program.name), &program.params.name);
+            let call = format!(
+                "{name}_{}(t, *(const {params}*)t.params())",
+                function.device_name()
+            );
+            let case = format!("case {id}:");
+            match calls.iter_mut().find(|(other, _)| *other == call) {
+                Some((_, cases)) => cases.push(case),
+                None => calls.push((call, vec![case])),
+            }
+        }
+        for (call, cases) in calls {
+            writeln!(out, "    {} {call}; break;", cases.join(" "))?;
         }
         writeln!(out, "  }}\n}}")?;
     }

@@ -19,7 +19,7 @@ use self::facts::Facts;
 use self::plan::Plan;
 use crate::imports::CalledFail;
 use crate::instance::{Compiled, unanswered, unhandled};
-use crate::interface::{Import, Role, Service};
+use crate::interface::{Import, Plain, Role, Service, Signature};
 use crate::module::ActorModule;
 use crate::names::Names;
 
@@ -30,7 +30,7 @@ const FUEL: u64 = 1_000_000_000;
 const CONTENT: usize = 32 << 10;
 
 /// Functions of `everwarp:actor` as expressions of CUDA C++; `p0` is the parameter.
-const FIXED: [(&str, &str); 11] = [
+const FIXED: [(&str, &str); 13] = [
     ("self", "return a.id();"),
     ("sender", "return a.message.from();"),
     ("parent", "return a.parent();"),
@@ -48,6 +48,8 @@ const FIXED: [(&str, &str); 11] = [
         "kill",
         "if (a.sends == 0) g.trap = MODULE_SENDS; else a.kill(p0);",
     ),
+    ("keep", "return ew::module_keep(a, g.trap);"),
+    ("cancel", "return ew::module_cancel(a, p0);"),
     ("fail", "g.trap = MODULE_FAIL;"),
     ("random", "return ew::wasm::random(&a.system);"),
     ("now", "return ew::clock_ns();"),
@@ -119,6 +121,7 @@ pub(crate) fn translate(
     Ok(DeviceHandler {
         source: out,
         state_bytes: MODULE_HEADER + module.memory,
+        lists: module.imports.iter().any(Import::is_about_lists),
         reason: reason_of(&facts, compiled),
     })
 }
@@ -233,9 +236,24 @@ fn import(
             let found = FIXED.iter().find(|(name, _)| *name == import.name);
             found.ok_or_else(none)?.1.to_owned()
         }
-        Service::AskWithin | Service::After | Service::Every | Service::Reply => {
-            return Err(none());
+        Service::AskWithin => {
+            let number = u64::from(tag) << 32;
+            format!(
+                "if ((long long)p2 < 0) g.trap = MODULE_TIME; else {SENDS} a.ask_within(p0, {tag}, {number}ull | p1, p2{});",
+                words(3)
+            )
         }
+        Service::After | Service::Every => {
+            let what = match import.service {
+                Service::After => "EVENT_AFTER",
+                _ => "EVENT_EVERY",
+            };
+            format!(
+                "return ew::module_timer(a, g.trap, {what}, p0, {tag}{});",
+                words(1)
+            )
+        }
+        Service::Reply => format!("return ew::module_reply(a, g.trap, p0, {tag}{});", words(1)),
     };
     let head = body::head(plan, &format!("f{function}"), &shape, true, "");
     line(out, &format!("{head} {{ {code} }}"));
@@ -313,7 +331,9 @@ fn handle(
              // A launch and a restart clear the state.\n  \
              if (ew::wasm::load_aligned(a.own) == 0) {{{first} ew::wasm::store_aligned(a.own, (u8)1); }}\n  \
              const u32 asked = (u32)(m.ask() >> 32), number = (u32)m.ask();\n  \
-             if (!m.is_reply()) {{\n    switch (m.tag()) {{"
+             if ((m.head & MESSAGE_MISSED) != 0) {{\n   {}\n  \
+             }} else if (!m.is_reply()) {{\n    switch (m.tag()) {{",
+            missed(facts, plan, module)?
         ),
     );
     for role in Role::ALL {
@@ -348,6 +368,18 @@ fn handle(
          ew::wasm::failed(&a.system, a.id(), kind, m.tag(), g.trap, g.where);\n  a.fail();\n}",
     );
     Ok(())
+}
+
+/// Notifies a module of missed messages of a topic, if it wants to know.
+fn missed(facts: &Facts<'_>, plan: &Plan, module: &ActorModule) -> Result<String, String> {
+    let counts = Signature::new(&[Plain::I64], &[]);
+    let wants = |(role, name, signature): &&(Role, String, Signature)| {
+        *role == Role::On && name == "missed" && *signature == counts
+    };
+    match module.exports.iter().find(wants) {
+        None => Ok(String::new()),
+        Some(_) => call(facts, plan, facts.exports["on.missed"], Role::On),
+    }
 }
 
 /// Calls a handler with what is in the message, and replies.
@@ -424,6 +456,10 @@ fn reason_of(
             reasons::MODULE_FUEL => "it used up its fuel for one message".to_owned(),
             reasons::MODULE_FAIL => CalledFail.to_string(),
             reasons::MODULE_SENDS => crate::imports::TOO_MANY_SENDS.to_owned(),
+            reasons::MODULE_TIME => crate::imports::NEGATIVE_TIME.to_owned(),
+            reasons::MODULE_TIMERS => crate::imports::too_many_timers(),
+            reasons::MODULE_KEPT => crate::imports::keeps_too_many(),
+            reasons::MODULE_REPLY => crate::imports::wrong_reply(name(failed.tag)),
             reasons::MODULE_MEMORY => Trap::MemoryOutOfBounds.to_string(),
             reasons::MODULE_DIVISION => Trap::IntegerDivisionByZero.to_string(),
             reasons::MODULE_OVERFLOW => Trap::IntegerOverflow.to_string(),

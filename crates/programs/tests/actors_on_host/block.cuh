@@ -9,6 +9,7 @@
 #include <ctime>
 
 #define __device__
+#define __constant__
 #define __forceinline__ inline
 #define __global__
 

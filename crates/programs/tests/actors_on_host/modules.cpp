@@ -51,7 +51,7 @@ void scenario(u64) {
   audit(false);
   for (u64 n = control.failed < ACTOR_FAILURES ? 0 : control.failed - ACTOR_FAILURES; n < control.failed; n++) {
     const u64* record = control.failures + 3 * (n % ACTOR_FAILURES);
-    printf("failure %u %u %u\n", (u32)(record[1] >> 32), (u32)record[1] & 0xff, (u32)record[2]);
+    printf("failure %u %u %u %u\n", (u32)(record[1] >> 32), (u32)record[1] & 0xff, (u32)record[2], (u32)record[1] >> 16 & 0xff);
   }
 }
 

@@ -66,6 +66,7 @@ fn on_host(folder: &Path, play: &Play) -> Result<Vec<String>, Failed> {
                 let failed = FailedModule {
                     reason: numbers[1],
                     place: numbers[2],
+                    tag: numbers[3] as u8,
                 };
                 lines.push((device.reason)(failed));
             }
@@ -107,6 +108,12 @@ pub(crate) fn imports_of_modules_do_the_same(folder: &Path) -> Result<(), Failed
     let play = modules::imports();
     let lines = play.compare(&on_host(folder, &play)?);
     assert_eq!(lines[0], "37", "{lines:?}");
+    Ok(())
+}
+
+pub(crate) fn modules_keep_asks_and_timers_the_same(folder: &Path) -> Result<(), Failed> {
+    let play = modules::keeping();
+    modules::check_keeping(&play.compare(&on_host(folder, &play)?));
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 // The world in which scenarios run the device code of actors: tables, lanes, a host, and an audit, which looks whether every
 // message, cell and slot is where it belongs. Lanes are fibers that a random schedule interleaves at each access to shared
 // memory. Those of a warp run tasks of one function at a time, as in the engine, and need not stay together. Compiled with
-// THREADS, each lane is a thread and a warp of its own. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS.
+// THREADS, each lane is a thread and a warp of its own. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS, and KEEPS
+// for modules: which kinds keep asks or have timers.
 #pragma once
 #include <cassert>
 #include <mutex>
@@ -52,6 +53,9 @@ DevActorControl control;
 DevMessage ring[ACTOR_EVENTS], parts[SLOTS * PART_RECORDS];
 u64 ids[SLOTS], parameters[2];
 u16 bounds[] = BOUNDS;
+#ifdef KEEPS
+const bool keeps[] = KEEPS;
+#endif
 DevActors actors_system;
 DevGroup groups[GROUPS];
 u32 next_group, next_record;
@@ -386,6 +390,21 @@ void audit(bool over = true) {
         if (list != slot.outbox_first) waiting++;
       }
     }
+#ifdef KEEPS
+    // What an actor of a module keeps.
+    if (keeps[slot.kind]) {
+      const u8* own = states + number * STATE_BYTES;
+      u32 asks = 0, timers = 0;
+      for (u32 which = ew::KEPT_ASKS; which <= ew::KEPT_TIMERS; which += ew::KEPT_TIMERS) {
+        for (u32 at = ew::kept_first(ew::kept_lists(own), which); at != 0; at = cells[at - 1].next) {
+          CHECK(cell_seen[at - 1]++ == 0, "cell %u is in two places, now kept by slot %u", at - 1, number);
+          CHECK((cells[at - 1].head & (KEPT_MARKED | KEPT_LOST)) == 0, "cell %u of slot %u is marked: %x", at - 1, number, cells[at - 1].head);
+          (which == ew::KEPT_ASKS ? asks : timers)++;
+        }
+      }
+      CHECK(asks == ew::kept_asks(own) && timers == ew::kept_timers(own), "slot %u keeps %u asks and %u timers", number, asks, timers);
+    }
+#endif
     CHECK(waiting == ew::mail_count(slot.mail), "slot %u holds %u messages and counts %u", number, waiting, ew::mail_count(slot.mail));
     const bool muted = ew::mail_has(slot.mail, MAIL_MUTED);
     CHECK(muted == (slot.outbox_first != 0) && muted == ew::mail_has(slot.mail, MAIL_BUSY), "slot %u rests with mail %llx", number, slot.mail);

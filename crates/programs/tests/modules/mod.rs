@@ -280,6 +280,90 @@ pub(crate) fn imports() -> Play {
     }
 }
 
+/// What modules keep, and what is wrong about that: results of each import, and the reasons of failures.
+pub(crate) fn keeping() -> Play {
+    let keeping = module("keeping", include_str!("keeping.wat"));
+    // One that ends when it fails: the ask that it has just kept has failed, and not ended with it.
+    let frail = module(
+        "frail",
+        "(module (import \"everwarp:actor\" \"keep\" (func $keep (result i64)))
+           (func (export \"on.frail\") (result i64) (drop (call $keep)) unreachable))",
+    );
+    let ask = |actor, message, words: &[u64]| Step::Ask(actor, message, words.to_vec());
+    let tell = |actor, message, words: &[Word]| Step::Tell(actor, message, words.to_vec());
+    let mut steps = vec![
+        Step::Launch(0),
+        Step::Launch(0),
+        Step::Launch(1),
+        ask(2, "frail", &[]),
+        // One asks the other, which replies later, once.
+        tell(1, "ask_for", &[Actor(0)]),
+        ask(1, "got", &[]),
+        ask(0, "give", &[41]),
+        ask(1, "got", &[]),
+        ask(0, "give", &[42]),
+        ask(0, "other", &[]),
+        tell(0, "told", &[]),
+        ask(0, "stored", &[]),
+        ask(0, "cancels", &[]),
+        // An ask that is kept ends with its actor's restart.
+        tell(1, "ask_for", &[Actor(0)]),
+        tell(0, "wrong", &[]),
+        ask(1, "got", &[]),
+        ask(0, "early", &[]),
+        ask(0, "early_ask", &[]),
+        // Timers stay when their actor begins anew.
+        ask(0, "timers", &[60]),
+        ask(0, "fail", &[]),
+        ask(0, "timers", &[5]),
+        ask(0, "cancels", &[]),
+    ];
+    // One ask more than an actor keeps: all of them end.
+    steps.extend((0..26).map(|_| tell(1, "fill", &[Actor(0)])));
+    steps.push(ask(1, "lost", &[]));
+    Play {
+        program: program("keeping", &[keeping, frail]),
+        steps,
+    }
+}
+/// Checks the lines of [`keeping`].
+pub(crate) fn check_keeping(lines: &[String]) {
+    let starts = [
+        "failed 3", "0", "1 0 0", "29", "0 0 0", "40", "64", "1 0 0", "0", "failed 3", "failed 3",
+        "failed 2", "failed 3", "failed 3", "failed 3", "401",
+    ];
+    assert_eq!(lines[..starts.len()], starts, "{lines:?}");
+    for part in [
+        "it replies to `other`, and the ask that it has kept is another message, in `wrong_reply`",
+        "a time is not negative, in `early`",
+        "a time is not negative, in `early_ask`",
+        "it has 64 timers that are still to come, which is the limit: cancel some first, in `sets`",
+        "it keeps 1024 asks, which is the limit: reply to some first, in `keeps_one`",
+    ] {
+        assert!(lines.iter().any(|line| line == part), "{part}: {lines:?}");
+    }
+}
+
+/// Three kinds of one module that keep asks and have timers: one ends when it fails, one begins anew, and one is atomic.
+pub(crate) fn keepers() -> ActorProgram {
+    let text = include_str!("keeper.wat");
+    let kinds = [
+        ("plain", "", "unreachable"),
+        ("anew", "restarts 1000000 1000", "nop"),
+        (
+            "atomic",
+            "restarts 1000000 1000\\natomic\\nretries 1",
+            "unreachable",
+        ),
+    ];
+    let modules = kinds.map(|(name, description, strict)| {
+        let custom = format!("(module (@custom \"everwarp.actor\" \"{description}\")");
+        let text = text.replacen("(module", &custom, 1);
+        module(name, &text.replace("STRICT", strict))
+    });
+    program("keepers", &modules)
+}
+
 /// The guests of Rust and C.
 pub(crate) fn guests() -> [Play; 2] {
     let rust = &include_bytes!("../../../../guests/actors/built/account.wasm")[..];

@@ -140,19 +140,23 @@ struct Actor : ActorTask {
   const bool lives_on;
   // Whether the program uses services: news and events. A constant.
   const bool serves;
+  // Whether it may keep asks: see kept.cuh. A constant.
+  const bool lists;
   bool replied;    // the reply waits until the handler has returned, in the cell of the ask, with its head in `to`
   u32 ask_cell;    // the cell of the ask that is being handled, with a reply or without one, or NONE
   u32 held_first;  // messages and the reply that wait until the handler has returned: the newest, plus one
 
-  __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on, bool serves)
+  __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on, bool serves,
+                                   bool lists)
       : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
         room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
-        failed(false), holds(holds), lives_on(lives_on), serves(serves), replied(false), ask_cell(NONE), held_first(0) {}
+        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), replied(false), ask_cell(NONE), held_first(0) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
   __device__ __forceinline__ DevActor* slot() const { return slots + number; }
   __device__ __forceinline__ u64 id() const { return actor_id(number, generation); }
+  __device__ __forceinline__ u32 kind() const { return fn_of(t.task.head) - base; }
   __device__ __forceinline__ u64 parent() const { return load(&slot()->parent, relaxed, gpu); }
   template <class S>
   __device__ __forceinline__ S& state() const {
@@ -254,10 +258,10 @@ struct Actor : ActorTask {
 
   template <class... W>
   __device__ __forceinline__ u64 timer(u32 what, u64 time, u32 tag, W... words) {
-    static_assert(sizeof...(W) <= MESSAGE_WORDS - 2, "the message of a timer has up to three words");
+    static_assert(sizeof...(W) < MESSAGE_WORDS, "the message of a timer has up to four words");
     if (!spend()) return 0;
     const u64 counted = count();
-    event(what, (u32)sizeof...(W), tag, time, counted, words...);
+    event_of_timer(what, tag, time, counted, words...);
     return counted;
   }
   __device__ __forceinline__ void request(u32 what, u64 a, u64 b) {
@@ -276,12 +280,28 @@ struct Actor : ActorTask {
   // An event of this actor, with `words` of its content counted in its head.
   template <class... W>
   __device__ __forceinline__ void event(u32 what, u32 words, u32 tag, W... content) {
+    event_to(0, what, words, tag, content...);
+  }
+  // `to`: what is in the receiver's place.
+  template <class... W>
+  __device__ __forceinline__ void event_to(u64 to, u32 what, u32 words, u32 tag, W... content) {
     const u32 at = write(tag | words << MESSAGE_WORDS_SHIFT | what << EVENT_SHIFT, id(), content...);
     if (at == NONE) return;
     // So the host learns when the actor ends that it keeps something about.
     fetch_or(&slot()->notes, NOTE_KNOWN, relaxed, gpu);
-    if (holds) hold(0, at);
-    else report(0, at);
+    if (holds) hold(to, at);
+    else report(to, at);
+  }
+  // The fourth word of a timer's message is in the receiver's place.
+  template <class... W>
+  __device__ __forceinline__ void event_of_timer(u32 what, u32 tag, u64 time, u64 number, W... words) {
+    constexpr u32 n = sizeof...(W);
+    if constexpr (n < 4) {
+      event_to(0, what, n, tag, time, number, words...);
+    } else {
+      const u64 list[] = {(u64)words...};
+      event_to(list[3], what, n, tag, time, number, list[0], list[1], list[2]);
+    }
   }
   // The message of a periodic timer is about to be handled.
   __device__ __forceinline__ void tick() {
@@ -406,6 +426,8 @@ struct Actor : ActorTask {
       // The head of a reply is where messages have their receiver.
       if (replied && at == ask_cell) reply_with(at, (u32)to, load(&cells[at].from, relaxed, gpu));
       else if (serves && is_event(load(&cells[at].head, relaxed, gpu))) report(to, at);
+      // To an ask that the actor has kept.
+      else if (lists && (load(&cells[at].head, relaxed, gpu) & MESSAGE_REPLY) != 0) reply_with(at, load(&cells[at].head, relaxed, gpu), to);
       else deliver_now(to, at);
     }
     replied = false;

@@ -10,7 +10,7 @@ namespace wasm {
 struct Guest {
   u8* memory;
   long long fuel;  // the fuel is used up when it is not negative
-  u32 trap;        // why it failed (MODULE_...), or 0
+  u32 trap;        // why it failed (MODULE_...), with a tag in the next byte, or 0
   u32 where;       // the function that failed, or more about the reason
 };
 
@@ -264,7 +264,7 @@ EW_CALL void failed(const DevActors* s, u64 actor, u32 kind, u32 tag, u32 trap, 
   const u64 number = fetch_add(&s->control->failed, (u64)1, relaxed, gpu);
   u64* record = s->control->failures + 3 * (number % ACTOR_FAILURES);
   ew::store(record, actor, relaxed, gpu);
-  ew::store(record + 1, (u64)kind << 32 | tag << 8 | trap, relaxed, gpu);
+  ew::store(record + 1, (u64)kind << 32 | (trap >> 8) << 16 | tag << 8 | (trap & 0xff), relaxed, gpu);
   // Release: the record is complete. The host reads it when nothing moves, or skips one that it finds unfinished.
   ew::store(record + 2, (u64)(u32)(number + 1) << 32 | where, release, gpu);
 }

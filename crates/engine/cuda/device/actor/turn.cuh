@@ -1,5 +1,6 @@
 // Turns: crates/actor/src/turn.rs on a GPU, with what follows when a handler fails (restarts.rs and undo.rs).
 #pragma once
+#include "everwarp/actor/kept.cuh"
 #include "everwarp/actor/lend.cuh"
 
 namespace ew {
@@ -55,24 +56,31 @@ EW_FN void actor_handle(Actor& a, u32 kept, F handle) {
   u32 left = K::retries;
 #pragma unroll 1
   while (true) {
-    a.sends = K::sends;
+    a.sends = K::sends(a.kind());
     a.failed = false;
     if constexpr (K::atomic) actor_remember(&a.system, a.number, K::state, false);
     handle(a, a.message);
     if constexpr (K::atomic) {
       if (a.failed) {
+        const u64 lists = K::lists ? kept_lists(a.own) : 0;
         actor_remember(&a.system, a.number, K::state, true);
+        if constexpr (K::lists) actor_give_cells(&a.system, kept_undo(a.cells, a.own, lists));
         a.take_back(kept);
       } else {
+        if constexpr (K::lists) actor_give_cells(&a.system, kept_settle(a.cells, a.own));
         a.let_out();
       }
+    } else if constexpr (K::lists) {
+      if (a.failed) kept_take_back(a);
     }
     if (!a.failed) break;
+    const u64 lists = K::lists && !K::atomic ? kept_lists(a.own) : 0;
     if (K::restarts == 0 || !actor_restarts(&a.system, a.number, K::restarts, K::within, K::atomic ? 0 : K::state)) {
       a.stopping = true;
       a.note_failed();
       break;
     }
+    if constexpr (K::lists && !K::atomic) kept_lose(a.cells, a.own, lists);
     if (left == 0 || a.stopping || kept == NONE) break;
     left--;
     a.read(kept);
@@ -95,7 +103,15 @@ EW_FN void actor_retire(Actor& a) {
 }
 
 // An actor has ended that is known to the host. If the ring has no room, its turn comes back: no other actor has the slot.
+template <class K>
 EW_FN void actor_report_end(Actor& a, u32 ending) {
+  if constexpr (K::lists) {
+    actor_give_cells(&a.system, kept_clear_timers(a.own));
+    if (!kept_end_all(a, true)) {
+      a.give_back();
+      return a.turn(fn_of(a.t.task.head), a.number, TURN_REPORTS | ending << 8);
+    }
+  }
   const u32 at = a.write(1u << MESSAGE_WORDS_SHIFT | EVENT_ENDED << EVENT_SHIFT, 0, (u64)ending);
   if (at == NONE) return;
   store(&a.cells[at].to, a.id(), relaxed, gpu);
@@ -106,16 +122,16 @@ EW_FN void actor_report_end(Actor& a, u32 ending) {
   else a.turn(fn_of(a.t.task.head), a.number, TURN_REPORTS | ending << 8);
 }
 
-// Runs a turn of the actor in slot `lo`, which is of kind K: a struct with the kind's numbers, which
-// crates/actor/src/program.rs writes.
+// Runs a turn of the actor in slot `lo`. K is a struct with the numbers of its kind, or of several kinds that share this code
+// and differ in two of them; crates/actor/src/program.rs writes it.
 template <class K, class F>
 EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
-  Actor a(t, system, base, K::needs, K::atomic, K::restarts != 0, K::services);
+  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), K::atomic, K::restarts != 0, K::services, K::lists);
   DevActor* slot = a.slot();
   if constexpr (K::services) {
     if (t.hi() & TURN_REPORTS) {
       a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
-      return actor_report_end(a, t.hi() >> 8);
+      return actor_report_end<K>(a, t.hi() >> 8);
     }
   }
   // The lanes that run turns together: they handle one message each, and then look how many go on.
@@ -210,6 +226,13 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
         a.free(at);
         continue;
       }
+      if constexpr (K::lists) {
+        // It was cancelled while its message was on its way.
+        if ((a.message.head & MESSAGE_TIMER) != 0 && !kept_fires(a)) {
+          a.free(at);
+          continue;
+        }
+      }
       if ((a.message.head & MESSAGE_TICK) != 0) a.tick();
     } else {
       front = a.read(at);
@@ -223,11 +246,11 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       if (a.message.is_ask()) kept = K::retries != 0 || a.shows() ? a.copied(at) : NONE;
     }
     if (!ends && !a.stopping) {
-      a.sends = K::sends;
+      a.sends = K::sends(a.kind());
       a.asked = NONE;
       if (a.message.is_ask()) a.asked = at;
       else if constexpr (!keeps) a.free(at);
-      if constexpr (K::restarts == 0 && K::retries == 0 && !K::atomic) {
+      if constexpr (K::restarts == 0 && K::retries == 0 && !K::atomic && !K::lists) {
         // Not through `actor_handle`: with it, ptxas spills registers for sm_100. `fail` has ended the actor.
         handle(a, a.message);
       } else {
@@ -260,6 +283,10 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     if (a.stopping) actor_give_cells(&system, news);
     else actor_return_news(&system, a.number, news);
   }
+  bool owes = false;  // asks that were kept are to be ended
+  if constexpr (K::lists) {
+    if (!muted && (load((const u64*)a.own, relaxed, gpu) & KEPT_HAS_LOST) != 0) owes = !kept_end_all(a, false);
+  }
   a.give_back();
   if (muted) return;
   if (had_front || front != 0) store(&slot->front, front, relaxed, gpu);
@@ -268,7 +295,8 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
   if constexpr (K::services) {
     if (a.stopping) store(&slot->again, ENDS_ITSELF, relaxed, gpu);
-    const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, acq_rel);
+    const bool more = a.outbox_first != 0 || owes;
+    const ActorFinish f = actor_finish(a.slots, a.number, handled, more, mail, a.generation, acq_rel);
     a.woke(f.woken);
     if (f.finished == FINISHED_AGAIN) a.again();
     if (f.finished == FINISHED_IDLE && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
@@ -281,7 +309,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       u32 ending = ENDING_STOPPED;
       if ((notes & NOTE_FAILED) != 0) ending = ENDING_FAILED;
       else if (f.finished == FINISHED_KILLED && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
-      if ((notes & NOTE_KNOWN) != 0) actor_report_end(a, ending);
+      if ((notes & NOTE_KNOWN) != 0) actor_report_end<K>(a, ending);
       else actor_retire(a);
     }
     if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;

@@ -1,0 +1,43 @@
+"""The tests of names, timers, monitors, dead letters and kept asks once more, with actors on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import everwarp as ew
+import pytest
+
+from test_handlers import (  # noqa: F401
+    test_a_time_that_is_none_fails_the_handler,
+    test_a_timer_is_never_early,
+    test_an_actor_has_64_timers_and_cancels_only_its_own,
+    test_an_ask_with_a_timeout_ends,
+    test_handlers_end_other_actors,
+    test_handlers_set_and_cancel_timers,
+)
+from test_kept import (  # noqa: F401
+    test_a_reply_after_the_handler_has_returned_is_the_same_in_cpython,
+    test_a_reply_to_another_message_fails_the_actor,
+    test_the_program_waits_for_a_kept_reply,
+)
+from test_services import (  # noqa: F401
+    test_a_monitor_says_how_an_actor_has_ended,
+    test_an_actor_is_found_by_its_name_until_it_ends,
+    test_an_ask_has_a_deadline,
+    test_dead_letters_have_their_reason_and_their_values,
+    test_many_asks_of_asyncio_each_have_their_own_reply,
+    test_slow_asks_wake_the_loop_and_failed_ones_raise,
+    test_timers_are_never_early_and_can_be_cancelled,
+)
+
+
+@pytest.fixture
+def engine() -> Iterator[ew.Engine]:
+    """An engine for one program of actors: a GPU runs one at a time."""
+    try:
+        engine = ew.engine("cuda")
+    except ew.DeviceError as error:
+        pytest.skip(f"no GPU: {error}")
+    with engine:
+        yield engine
+
