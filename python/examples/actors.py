@@ -15,7 +15,7 @@ class Account:
         return self.balance
 
 
-with ew.engine() as engine:  # actors run on the CPU engine
+with ew.engine() as engine:  # a GPU if there is one
     accounts = engine.spawn(Account, 1_000_000)
     accounts.deposit.tell(np.arange(1_000_000))  # one message each
     print(len(accounts), "accounts; number 41 has", accounts[41].read.ask())

@@ -1,4 +1,4 @@
-"""The tests of names, timers, monitors, dead letters and kept asks once more, with actors on a GPU."""
+"""The tests of names, timers, monitors, dead letters, kept asks, topics and streams once more, with actors on a GPU."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ from test_services import (  # noqa: F401
     test_slow_asks_wake_the_loop_and_failed_ones_raise,
     test_timers_are_never_early_and_can_be_cancelled,
 )
+from test_streams import (  # noqa: F401
+    Listener,
+    test_a_deactivated_actor_keeps_its_messages,
+    test_a_slow_subscriber_misses_messages_and_is_notified,
+    test_a_topic_passes_messages_on_to_its_subscribers,
+    test_an_inlet_carries_arrays_in_their_order,
+    test_ask_array_returns_an_array_of_the_results_type,
+    test_asks_of_asyncio_are_futures_and_coroutines,
+    test_full_mailboxes_delay_asks_of_asyncio,
+    test_what_actors_send_to_an_outlet_comes_out,
+)
 
 
 @pytest.fixture
@@ -41,3 +52,10 @@ def engine() -> Iterator[ew.Engine]:
     with engine:
         yield engine
 
+
+def test_groups_are_refused_with_what_to_do(engine: ew.Engine) -> None:
+    """A GPU has no supervised groups yet."""
+    listeners = engine.spawn(Listener, 2)
+    assert "GPU" in repr(listeners)
+    with pytest.raises(ew.StartFailed, match=r'everwarp\.engine\("cpu"\)'):
+        engine.supervise(listeners, restarts=2, within=3600)
