@@ -1,5 +1,6 @@
 //! `ActorSystem`: actors whose kinds are classes of Python, compiled to WebAssembly.
 
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,6 +26,8 @@ use crate::wait::{in_slices, seconds};
 const BATCH: usize = 1 << 16;
 /// How many asks there are between looks at signals: as many as are under way together.
 const ASKS: usize = 1 << 11;
+/// After this time a terminal is told what takes so long.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The kind of streams and topics, which comes after the classes. No class has this name.
 const HOST_KIND_NAME: &str = "host of a stream or topic";
 
@@ -133,6 +136,33 @@ impl Place {
     fn cpu() -> PyResult<Self> {
         let device = Device::open(Select::Cpu).map_err(|e| DeviceError::new_err(e.to_string()))?;
         Ok(Self::Cpu(device))
+    }
+
+    /// As [`start`](Self::start). If that takes long, because a GPU's compiler does, a terminal is told why.
+    fn start_with_a_word(
+        &self,
+        open: &Open,
+        program: &ActorProgram,
+        capacity: u32,
+    ) -> Result<everwarp::Engine, everwarp::Error> {
+        let (started, waits) = channel::<()>();
+        let compiles = matches!(self, Self::Own) && open.device.kind() != EngineKind::Cpu;
+        let says = compiles && std::io::stderr().is_terminal();
+        let teller = says.then(|| {
+            std::thread::spawn(move || {
+                if let Err(RecvTimeoutError::Timeout) = waits.recv_timeout(PATIENCE) {
+                    eprintln!(
+                        "everwarp: compiling these classes for the GPU, which takes some seconds once; later starts find them \
+                         in the cache"
+                    );
+                }
+            })
+        });
+        let engine = self.start(open, program, capacity);
+        drop(started);
+        // It ends at once, whatever it did.
+        let _ = teller.map(std::thread::JoinHandle::join);
+        engine
     }
 
     /// Starts an engine with the program there.
@@ -358,7 +388,7 @@ impl ActorSystem {
             let (mut place, mut why) = place_of(&open, &program)?;
             let names = program.messages().map(|m| (m.tag, m.name.to_string()));
             let names = Arc::new(Names(names.collect()));
-            let mut started = place.start(&open, &program, capacity);
+            let mut started = place.start_with_a_word(&open, &program, capacity);
             let on_gpu = matches!(place, Place::Own) && open.device.kind() != EngineKind::Cpu;
             if let (Err(error), true) = (&started, on_gpu && open.auto) {
                 // Such as a GPU without the compiler that it needs.

@@ -318,9 +318,10 @@ def test_an_engine_that_was_left_to_choose_runs_actors() -> None:
         assert account.read.ask() == 3
         if engine.kind == "cpu":
             assert account.why == "the engine is the CPU engine"
+        elif engine.kind == "cuda":
+            assert "on the GPU" in repr(account) and account.why == "the GPU runs all classes of the program"
         else:
-            reason = 'engine("cuda") runs actors on the GPU' if engine.kind == "cuda" else "not run on"
-            assert "CPU engine" in repr(account) and reason in account.why
+            assert "CPU engine" in repr(account) and "not run on" in account.why
 
 
 def test_a_million_accounts_on_a_gpu(cuda: None) -> None:
