@@ -26,7 +26,7 @@ use crate::wait::{in_slices, seconds};
 const BATCH: usize = 1 << 16;
 /// How many asks there are between looks at signals: as many as are under way together.
 const ASKS: usize = 1 << 11;
-/// After this time a terminal is told what takes so long.
+/// After this time everwarp says on a terminal what takes its time.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The kind of streams and topics, which comes after the classes. No class has this name.
 const HOST_KIND_NAME: &str = "host of a stream or topic";
@@ -138,7 +138,7 @@ impl Place {
         Ok(Self::Cpu(device))
     }
 
-    /// As [`start`](Self::start). If that takes long, because a GPU's compiler does, a terminal is told why.
+    /// As [`start`](Self::start). If that takes long, because a GPU's compiler does, it says so on a terminal.
     fn start_with_a_word(
         &self,
         open: &Open,

@@ -26,7 +26,6 @@ from test_services import (  # noqa: F401
     test_an_ask_has_a_deadline,
     test_dead_letters_have_their_reason_and_their_values,
     test_many_asks_of_asyncio_each_have_their_own_reply,
-    test_slow_asks_wake_the_loop_and_failed_ones_raise,
     test_timers_are_never_early_and_can_be_cancelled,
 )
 from test_streams import (  # noqa: F401

@@ -6,7 +6,7 @@
 //! that actors that wait for room in the ring go on.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ use crate::system::{Port, RECORD, from_words};
 
 /// How long the thread waits for the port.
 const SOON: Duration = Duration::from_millis(1);
+/// After this time the host looks again how far the thread has come.
+const LITTLE: Duration = Duration::from_micros(20);
 const LONG: Duration = Duration::from_secs(3600);
 /// The most news that are sent at a time.
 const NEWS: usize = 256;
@@ -98,10 +100,34 @@ impl Reach {
     }
 }
 
+/// How far the thread has come.
+#[derive(Debug, Default)]
+pub(crate) struct Handled {
+    /// Events that were handled, with all that follows for actors.
+    events: AtomicU64,
+    /// Those of them after which an actor may have a message: answers, and what is about the ends of others. It changes only
+    /// while the thread holds the port.
+    answers: AtomicU64,
+}
+
+/// Whether an actor may have a message because of this event. Timers send theirs when it is time.
+fn answers(event: &DevMessage) -> bool {
+    let what = event.head >> EVENT_SHIFT;
+    let none = [
+        EVENT_ASKS,
+        EVENT_AFTER,
+        EVENT_EVERY,
+        EVENT_CANCEL,
+        EVENT_TICK,
+    ];
+    what < EVENT_LETTER && !none.contains(&what)
+}
+
 /// The thread that takes events.
 #[derive(Debug)]
 pub(crate) struct Pump {
     stops: Arc<AtomicBool>,
+    handled: Arc<Handled>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reach: Reach,
     /// Of a program with kinds for actors of the host.
@@ -117,7 +143,9 @@ impl Pump {
         hosts: Option<Threads>,
     ) -> Self {
         let stops = Arc::new(AtomicBool::new(false));
+        let handled = Arc::new(Handled::default());
         let taker = Taker {
+            handled: handled.clone(),
             reach: reach.clone(),
             ring,
             desk: Desk::new(side),
@@ -133,6 +161,7 @@ impl Pump {
         let thread = thread.spawn(move || drop(taker.run()));
         Self {
             stops,
+            handled,
             thread: Mutex::new(Some(thread.expect("a thread for events starts"))),
             reach,
             hosts,
@@ -141,6 +170,21 @@ impl Pump {
     /// Whether actors are lent to the host.
     pub(crate) fn lends(&self) -> bool {
         self.hosts.is_some()
+    }
+    /// How many events were handled after which an actor may have a message. The caller holds the port.
+    pub(crate) fn answers(&self) -> u64 {
+        self.handled.answers.load(Ordering::Acquire)
+    }
+    /// Waits until this many events were handled, or the thread has ended. The caller does not hold the port.
+    pub(crate) fn reaches(&self, events: u64) {
+        let ended = || {
+            let held = self.thread.lock();
+            let held = held.unwrap_or_else(PoisonError::into_inner);
+            held.as_ref().is_none_or(JoinHandle::is_finished)
+        };
+        while self.handled.events.load(Ordering::Acquire) < events && !ended() {
+            std::thread::sleep(LITTLE);
+        }
     }
     /// The way to the actors, for callers that hold the port.
     pub(crate) fn reach(&self) -> &Reach {
@@ -203,6 +247,7 @@ impl Numbers {
 }
 
 struct Taker {
+    handled: Arc<Handled>,
     reach: Reach,
     ring: Buffer<u64>,
     desk: Desk,
@@ -267,6 +312,10 @@ impl Taker {
             }
             left -= part as u64;
         }
+        if self.waiting.is_empty() {
+            // Loans alone, for which nothing else is to be done here.
+            self.handled.events.store(self.taken, Ordering::Release);
+        }
         Ok(())
     }
     /// Does all that there is to do, unless another thread holds the port.
@@ -277,11 +326,16 @@ impl Taker {
             Err(TryLockError::Poisoned(held)) => held.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
+        let mut answered = 0;
         while let Some(event) = self.waiting.pop_front() {
             self.desk
                 .handle(&event, |actor| self.reach.note(actor, KNOWN));
+            answered += u64::from(answers(&event));
         }
-        self.carry()
+        self.carry()?;
+        self.handled.answers.fetch_add(answered, Ordering::Release);
+        self.handled.events.store(self.taken, Ordering::Release);
+        Ok(())
     }
     /// What follows for actors, in its order.
     fn carry(&mut self) -> Result<(), Error> {

@@ -584,16 +584,14 @@ impl ActorSystem {
             });
         }
         Self::may_wait("ActorSystem::launch")?;
-        // Few actors are spread over many tasks; a task for each four of many would cost the host more than the GPU.
-        const MOST: usize = 16;
-        let each = (count / (1 << 14)).clamp(4, MOST);
+        const EACH: usize = 4;
         let mut all = Vec::with_capacity(count.min(self.config.actors as usize));
         let _port = self.port();
         let mut left = count;
         while left > 0 {
             let part = left.min(self.ids.len());
-            let ranges = (0..part).step_by(each);
-            let ranges = ranges.map(|first| (first as u32, each.min(part - first) as u32));
+            let ranges = (0..part).step_by(EACH);
+            let ranges = ranges.map(|first| (first as u32, EACH.min(part - first) as u32));
             self.run_ranges(Builtin::Launch, kind as u8, ranges)?;
             let mut ids = vec![0; part];
             self.ids.read_at(0, &mut ids)?;
@@ -905,15 +903,26 @@ impl ActorSystem {
     pub fn settle(&self) -> Result<ActorStats, ActorError> {
         Self::may_wait("ActorSystem::settle")?;
         self.carry_first()?;
-        let mut port = self.port();
-        self.leave(&mut port)?;
-        if let Some(anchor) = port.anchor.take() {
-            self.wait(anchor)?;
-        }
-        let mut control = vec![0; self.control.len()];
-        self.control.read_into(&mut control)?;
-        let control = from_words::<DevActorControl>(&control);
-        self.open(&mut port)?;
+        let pump = self.local.as_ref().and_then(|local| local.pump.as_ref());
+        let control = loop {
+            let mut port = self.port();
+            self.leave(&mut port)?;
+            if let Some(anchor) = port.anchor.take() {
+                self.wait(anchor)?;
+            }
+            let mut control = vec![0; self.control.len()];
+            self.control.read_into(&mut control)?;
+            let control = from_words::<DevActorControl>(&control);
+            self.open(&mut port)?;
+            let Some(pump) = pump else { break control };
+            let before = pump.answers();
+            drop(port);
+            // Answers to asks with deadlines, and news of ends, go through the host, and actors handle them then.
+            pump.reaches(control.events_begun);
+            if pump.answers() == before {
+                break control;
+            }
+        };
         let [gone, ended, no_reply, failed] = control.dead;
         let late = |local: &Local| local.side.late.load(Ordering::Relaxed);
         Ok(ActorStats {

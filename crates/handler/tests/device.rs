@@ -145,7 +145,7 @@ fn modules_that_need_services_get_them() {
         assert!(made.not_on_cuda().is_none(), "{text}");
         assert_eq!(made.kinds[0].services, serves, "{text}");
         let source = made.program().device_source.to_string();
-        assert!(source.contains(&format!("lists = {serves};")), "{source}");
+        assert!(source.contains(&format!("lists = {serves},")), "{source}");
         assert!(
             source.contains(&format!("services = {serves},")),
             "{source}"

@@ -162,7 +162,12 @@ const VALIDATED: [&str; 5] = [
 /// Whether a case is run this way: the cases of the heap's kernels are for CUDA, and actors on wgpu have no services.
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
-    let not_wgpu = [actor_services::ALL, module_actors::ALL, heap::ALL];
+    let not_wgpu = [
+        actor_hosts::ALL,
+        actor_services::ALL,
+        module_actors::ALL,
+        heap::ALL,
+    ];
     let served = [
         events::ALL,
         files::ALL,

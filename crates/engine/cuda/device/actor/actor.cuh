@@ -99,12 +99,10 @@ struct ActorTask {
     actor_queue(t.head(fn, 0, priority_of(t.task.head)), group, arg);
   }
   // `serves`: the slot may have news for its last actor.
-  template <bool host>
   __device__ __forceinline__ u64 launch(u32 kind, u64 parent, bool serves) {
     u32 number = NONE;
     if (load(&system.control->closing, relaxed, gpu) != 0) return 0;
-    if constexpr (host) number = actor_take_of_few<ACTOR_SLOTS>(&system);
-    else number = actor_take<ACTOR_SLOTS>(&system);
+    number = actor_take<ACTOR_SLOTS>(&system);
     if (number != NONE) {
       if (!serves) store(&slots[number].notes, 0u, relaxed, gpu);
       else if (load(&slots[number].notes, relaxed, gpu) != 0) actor_forget_notes(&system, number);
@@ -218,7 +216,7 @@ struct Actor : ActorTask {
     }
     if (at != NONE) deliver(to, at);
   }
-  __device__ __forceinline__ u64 launch(u32 kind) { return ActorTask::launch<false>(kind, id(), serves); }
+  __device__ __forceinline__ u64 launch(u32 kind) { return ActorTask::launch(kind, id(), serves); }
   __device__ __forceinline__ void stop_later(u64 actor) { signal(actor, SIGNAL_STOP); }
   __device__ __forceinline__ void kill(u64 actor) { signal(actor, SIGNAL_KILL); }
   __device__ __forceinline__ void stop() { stopping = true; }

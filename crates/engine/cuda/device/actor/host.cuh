@@ -152,7 +152,7 @@ EW_FN void actor_host_value(Lane& t, const DevActors&, u32) { t.report_add(t.arg
 // Launches actors of kind `tag`.
 EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch<true>(t.tag(), 0, true), relaxed, gpu);
+  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0, true), relaxed, gpu);
 }
 
 // Sends the signal `tag`. Reports how many of the actors did not live.

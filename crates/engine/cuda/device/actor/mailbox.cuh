@@ -77,7 +77,7 @@ EW_FN u32 actor_pop(const DevActors* s, u32 pool, u32 shard) {
 // Takes one number; NONE when the pool is exhausted. A function for each pool, because with the pool as a parameter the
 // turns that call it need more registers than there are.
 template <u32 pool>
-EW_FN u32 actor_take_quickly(const DevActors* s) {
+EW_CALL u32 actor_take(const DevActors* s) {
   u32 number = actor_pop(s, pool, actor_own_shard());
   if (number != NONE) return number;
   u32* fresh = pool == ACTOR_CELLS ? &s->control->fresh_cells : &s->control->fresh_slots;
@@ -86,42 +86,11 @@ EW_FN u32 actor_take_quickly(const DevActors* s) {
     number = fetch_add(fresh, 1, relaxed, gpu);
     if (number < limit) return number;
   }
-  return NONE;
-}
-template <u32 pool>
-EW_CALL u32 actor_take(const DevActors* s) {
-  u32 number = actor_take_quickly<pool>(s);
-  if (number != NONE) return number;
   const u32 start = actor_some_shard();
 #pragma unroll 1
   for (u32 i = 0; i < ACTOR_SHARDS; i++) {
     number = actor_pop(s, pool, start + i);
     if (number != NONE) return number;
-  }
-  return NONE;
-}
-
-// Shards that are looked at together.
-constexpr u32 ACTOR_PROBES = 8;
-
-// The same for the host's launches, which have registers left: where few numbers are free, most shards are empty, so some
-// are looked at together.
-template <u32 pool>
-EW_CALL u32 actor_take_of_few(const DevActors* s) {
-  u32 number = actor_take_quickly<pool>(s);
-  if (number != NONE) return number;
-  const u32 start = actor_some_shard();
-#pragma unroll 1
-  for (u32 i = 0; i < ACTOR_SHARDS; i += ACTOR_PROBES) {
-    u32 some = 0;
-#pragma unroll
-    for (u32 k = 0; k < ACTOR_PROBES; k++) {
-      some |= (u32)((u32)load(actor_shard(s, pool, start + i + k), relaxed, gpu) != 0) << k;
-    }
-    for (; some != 0; some &= some - 1) {
-      number = actor_pop(s, pool, start + i + __ffs(some) - 1);
-      if (number != NONE) return number;
-    }
   }
   return NONE;
 }

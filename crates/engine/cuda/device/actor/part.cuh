@@ -195,7 +195,7 @@ EW_FN void actor_host_do(Lane& t, const DevActors& system, u32 base) {
       if (head == SIGNAL_RESUME && sent == SENT_DELIVERED) sent = actor_look(&system, to);
       h.sent(sent, to, 0);
     } else if (what == ITEM_LAUNCH) {
-      store(&item->to, h.launch<true>(head, load(&item->from, relaxed, sys), true), relaxed, sys);
+      store(&item->to, h.launch(head, load(&item->from, relaxed, sys), true), relaxed, sys);
     } else {
       const u32 at = (u32)load(&item->from, relaxed, sys);
       DevMessage* cell = system.cells + at;

@@ -9,8 +9,8 @@ namespace ew {
 constexpr u32 ACTOR_BATCH = 32;
 constexpr u32 ACTOR_LONG_BATCH = 256;
 
-// The most messages that a turn handles which finds this word. A long mailbox has senders that wait, all of which would be
-// woken for each turn. (With services, ptxas spills registers then.)
+// The most messages that a turn handles which finds this word. A long mailbox has senders that wait, and each turn wakes all
+// of them. (With services, ptxas spills registers then.)
 EW_FN u32 actor_most(u64 mail) { return min(max(mail_count(mail) / 2, ACTOR_BATCH), ACTOR_LONG_BATCH); }
 
 // Messages in a list.
