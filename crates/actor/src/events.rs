@@ -17,7 +17,7 @@ use everwarp_contract::actor::{
     EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, ITEM_END, MESSAGE_DEADLINE,
     MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_TICK, MESSAGE_TIMER, MESSAGE_WORDS_SHIFT,
 };
-use everwarp_contract::{DevMessage, DevType, Layout};
+use everwarp_contract::{DevMessage, DevType};
 use everwarp_runtime::{Buffer, Engine, Error, Instance};
 
 use crate::ending::Ending;
@@ -28,7 +28,7 @@ use crate::message::{DeadReason, MAX_ASK_WORDS, Message};
 use crate::notes::KNOWN;
 use crate::program::Builtin;
 use crate::side::{DeadLetter, Op, Side, TimerId};
-use crate::system::{Port, RECORD, from_words};
+use crate::system::{Port, RECORD, from_words, to_words};
 
 /// How long the thread waits for the port.
 const SOON: Duration = Duration::from_millis(1);
@@ -86,8 +86,7 @@ impl Reach {
                 to: to.bits(),
                 ..DevMessage::ZERO
             };
-            let bytes = record.bytes().chunks_exact(8);
-            words.extend(bytes.map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes"))));
+            words.extend(to_words(&record));
         }
         self.tells.write_at(0, &words)?;
         if self.run(Builtin::News, 0, 0, news.len() as u32)? == 0 {

@@ -78,6 +78,8 @@ mod streams;
 #[cfg(not(loom))]
 mod system;
 #[cfg(not(loom))]
+mod task;
+#[cfg(not(loom))]
 mod typed;
 #[cfg(not(loom))]
 mod undo;

@@ -14,7 +14,7 @@ use everwarp_contract::actor::{
 };
 use everwarp_contract::{
     DevActor, DevActorControl, DevActors, DevMessage, DevPtr, DevTask, FunctionId, GroupId,
-    HeapOwner, InstanceId, Layout, Priority,
+    InstanceId, Layout, Priority,
 };
 use everwarp_runtime::{DevNone, Program, ProgramRef, TaskCx};
 
@@ -165,37 +165,7 @@ impl TaskCx for SimTask<'_> {
     fn fault(&mut self, detail: u64) {
         self.fault = Some(detail);
     }
-    fn fork(&mut self, _: u32, _: u8, _: u64) {
-        unreachable!("turns do not fork");
-    }
-    fn fork_collect(&mut self, _: u32, _: u8) {
-        unreachable!("turns do not fork");
-    }
-    fn spawn_child(&mut self, _: u32, _: u8, _: u64) {
-        unreachable!("turns do not fork");
-    }
-    fn hold(&mut self) -> GroupId {
-        unreachable!("turns hold no group");
-    }
-    fn report_slot(&mut self, _: u32, _: u32) {
-        unreachable!("turns report nothing");
-    }
-    fn report_add(&mut self, _: u64) {
-        unreachable!("turns report nothing");
-    }
-    fn alloc_for(&mut self, _: HeapOwner, _: u64) -> *mut u8 {
-        std::ptr::null_mut()
-    }
-    fn free(&mut self, _: *mut u8) {}
-    fn realloc(&mut self, _: *mut u8, _: u64) -> *mut u8 {
-        std::ptr::null_mut()
-    }
-    fn release_owner(&mut self, _: HeapOwner, _: u32, _: u32) -> u64 {
-        0
-    }
-    fn check_heap(&mut self, _: u32, _: u32) -> u64 {
-        0
-    }
+    crate::task::turns_use_no_more!();
 }
 
 impl Simulation {

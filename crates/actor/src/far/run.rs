@@ -8,8 +8,7 @@ use everwarp_contract::actor::{
     MESSAGE_TIMER, MESSAGE_VALUE, PART_ITEMS,
 };
 use everwarp_contract::{
-    DevActors, DevMessage, DevPtr, DevTask, DevType, FunctionId, GroupId, HeapOwner, InstanceId,
-    Priority,
+    DevActors, DevMessage, DevPtr, DevTask, DevType, FunctionId, GroupId, InstanceId, Priority,
 };
 use everwarp_runtime::{Error, TaskCx};
 
@@ -202,35 +201,5 @@ impl TaskCx for FarTask {
     fn fault(&mut self, detail: u64) {
         self.fault.get_or_insert(detail);
     }
-    fn fork(&mut self, _: u32, _: u8, _: u64) {
-        unreachable!("turns do not fork");
-    }
-    fn fork_collect(&mut self, _: u32, _: u8) {
-        unreachable!("turns do not fork");
-    }
-    fn spawn_child(&mut self, _: u32, _: u8, _: u64) {
-        unreachable!("turns do not fork");
-    }
-    fn hold(&mut self) -> GroupId {
-        unreachable!("turns hold no group");
-    }
-    fn report_slot(&mut self, _: u32, _: u32) {
-        unreachable!("turns report nothing");
-    }
-    fn report_add(&mut self, _: u64) {
-        unreachable!("turns report nothing");
-    }
-    fn alloc_for(&mut self, _: HeapOwner, _: u64) -> *mut u8 {
-        std::ptr::null_mut()
-    }
-    fn free(&mut self, _: *mut u8) {}
-    fn realloc(&mut self, _: *mut u8, _: u64) -> *mut u8 {
-        std::ptr::null_mut()
-    }
-    fn release_owner(&mut self, _: HeapOwner, _: u32, _: u32) -> u64 {
-        0
-    }
-    fn check_heap(&mut self, _: u32, _: u32) -> u64 {
-        0
-    }
+    crate::task::turns_use_no_more!();
 }
