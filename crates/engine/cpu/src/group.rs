@@ -2,7 +2,8 @@
 //!
 //! Rules:
 //! 1. A group is opened with its count before any of its tasks can be seen by another worker.
-//! 2. A task that is counted adds what it spawned, less itself, in one step, before its children can be seen.
+//! 2. A task that is counted adds what it spawned, less itself, in one step, before its children can be seen. A task that
+//!    holds its group for another one adds that at once, since the other one may end first.
 //! 3. The worker that brings the count to zero owns the group from then on: it reads the value, fires the continuation
 //!    and recycles the id. Acquire and release on the count order every report before that.
 //! 4. A worker that runs many tasks of one group holds credit: it has added more to the count than there are tasks,
@@ -205,6 +206,32 @@ mod loom_tests {
             let mine = group.change(u32::MAX);
             if mine == Counted::Fired {
                 assert_eq!(group.value(), 7 << 32 | 5);
+            }
+            let theirs = thread.join().expect("the model's thread ends");
+            assert!((mine == Counted::Fired) != (theirs == Counted::Fired));
+        });
+    }
+
+    /// A task holds its group for another task, which another worker runs and ends first: only the end of both fires.
+    #[test]
+    fn loom_held_group_fires_once_after_both() {
+        loom::model(|| {
+            let group = Arc::new(GroupCount::default());
+            group.open(1);
+            assert_eq!(group.change(1), Counted::Open, "the group is held");
+            let other = group.clone();
+            let thread = loom::thread::spawn(move || {
+                other.add(7);
+                let fired = other.change(u32::MAX);
+                if fired == Counted::Fired {
+                    assert_eq!(other.value(), 12);
+                }
+                fired
+            });
+            group.add(5);
+            let mine = group.change(u32::MAX);
+            if mine == Counted::Fired {
+                assert_eq!(group.value(), 12);
             }
             let theirs = thread.join().expect("the model's thread ends");
             assert!((mine == Counted::Fired) != (theirs == Counted::Fired));

@@ -100,11 +100,17 @@ impl<O> TaskCx for RunningTask<'_, '_, O> {
         });
     }
     fn hold(&mut self) -> GroupId {
-        self.outcome.spawned += 1;
         match self.task.parent() {
-            TaskParent::Group(group) => group,
+            TaskParent::Group(group) => {
+                // At once: the task for which the group is held may end before this one, and what this one spawns counts at
+                // its end. Not the last: this one is counted.
+                let _ = self.worker.shared.group(group).count.change(1);
+                self.outcome.elsewhere += 1;
+                group
+            }
             TaskParent::Host(_) => {
                 // The fault of a task that is not counted and yet spawns is raised at its end.
+                self.outcome.spawned += 1;
                 GroupId(self.task.group)
             }
         }

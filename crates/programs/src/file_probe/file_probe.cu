@@ -1,5 +1,14 @@
 #include "everwarp/files/files.cuh"
 
+__device__ __noinline__ bool file_probe_linger(ew::Lane& t, const DevFileProbe& p, u32 index) {
+  const u64* ended = p.results + p.steps[index].offset;
+  for (u32 looks = 0; looks < 1 << 22 && ew::load(ended, ew::relaxed, ew::gpu) == 0; looks++) {
+  }
+  ew::fetch_add(p.results + index, 1ull << 32, ew::relaxed, ew::gpu);
+  t.report_add(1);
+  return true;
+}
+
 // Asks for a step. False if there was no room.
 __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& p, u32 index) {
   const DevFileStep& s = p.steps[index];
@@ -38,6 +47,7 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
     case 30: return files.send_within(handle, (const u8*)s.address, s.len, s.offset, then);
     case 31: return files.watch(handle, (u32)s.offset, s.address, then);
     case 32: return files.events(handle, (DevEvent*)s.address, s.len, then);
+    case 33: return file_probe_linger(t, p, index);
     default: return files.list(handle, (const u8*)s.address, s.len, (u8*)s.offset, s.room, then);
   }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use everwarp::files::{self, DevNetAddress, FileEnd, FileTask, Then};
 use everwarp::{DevPtr, TaskCx};
 
-use super::{ASK, DONE, DOOR, DevFileProbe, DevFileStep};
+use super::{ASK, DONE, DOOR, DevFileProbe, DevFileStep, LOOKS};
 use crate::element;
 
 fn params(t: &dyn TaskCx) -> DevFileProbe {
@@ -73,6 +73,18 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
         30 => files.send_within(handle, bytes, step.len, step.offset, then),
         31 => files.watch(handle, step.offset as u32, step.address, then),
         32 => files.events(handle, DevPtr::new(step.address), step.len, then),
+        33 => {
+            let ended = result(&p, step.offset as u32);
+            for _ in 0..LOOKS {
+                if ended.load(Ordering::Relaxed) != 0 {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            result(&p, index).fetch_add(1 << 32, Ordering::Relaxed);
+            t.report_add(1);
+            true
+        }
         _ => {
             let (to, room) = (DevPtr::new(step.offset), step.room.into());
             files.list(handle, bytes, step.len, to, room, then)

@@ -113,7 +113,12 @@ pub enum Op {
     /// The sources are `offset`, the signals `address`.
     Watch,
     Events,
+    /// Asks for nothing: the task goes on when step `offset` has ended, or after many looks at it.
+    Linger,
 }
+
+/// How often a task looks at the step for which it lingers.
+pub(super) const LOOKS: u32 = 1 << 22;
 
 impl DevFileStep {
     /// A step.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use everwarp::files::{FileErrno, Files, FilesConfig, FilesError};
 use everwarp::{Device, Engine, EngineKind, Error, Select};
-use everwarp_programs::file_probe::{self, DevFileStep, Op, Script};
+use everwarp_programs::file_probe::{self, DevFileStep, MANY, Op, Script};
 use everwarp_programs::naps::{self, Sleepers};
 use everwarp_testkit::cases;
 
@@ -23,6 +23,7 @@ pub(crate) const ALL: &[Case] = cases![
     timers_of_dropped_files_are_cancelled,
     timers_in_great_numbers_end_once_each,
     timers_end_late_and_never_early,
+    requests_that_end_before_their_task_count,
 ];
 
 const MS: u64 = 1_000_000;
@@ -105,6 +106,28 @@ fn timers_with_a_period_lose_no_tick(select: Select) {
     );
     assert_eq!(results[6..], [Some(Ok(0)), Some(Err(FileErrno::BADF))]);
     assert_eq!(open(&files), 0);
+}
+
+/// A task goes on to make requests when those before have ended, and the tasks that follow them. All of them belong to its
+/// submission, which ends when the last has ended.
+fn requests_that_end_before_their_task_count(select: Select) {
+    let engine = start(select);
+    let steps: Vec<_> = (0..u64::from(MANY))
+        .map(|at| match at % 2 {
+            0 => sleep(0),
+            _ => DevFileStep::new(Op::Linger, 0, at - 1, 0, 0),
+        })
+        .collect();
+    let (files, script) = timed(&engine, &steps);
+    assert_eq!(
+        run(&engine, &script, MANY),
+        vec![Some(Ok(0)); MANY as usize]
+    );
+    for _ in 0..3 {
+        let mut pending = script.submit(&engine, 0, MANY).expect("there is room");
+        assert_eq!(pending.wait().expect("it runs").value, u64::from(MANY));
+        assert_eq!(files.stats().expect("there are counters").in_flight, 0);
+    }
 }
 
 fn timers_are_cancelled(select: Select) {

@@ -70,10 +70,15 @@ struct Lane {
     children++;
     put(DevTask{head(fn, tag, priority_of(task.head)), forked, arg});
   }
-  // Keeps the own group open for a task that is to be spawned later, by any task, with spawn_held.
+  // Keeps the own group open for a task that is to be spawned later, by any task, with spawn_held. It counts at once: that
+  // task may end before this one, and what this one spawns counts at its end.
   __device__ __forceinline__ u32 hold() {
-    if (delta + children >= limit) over();
-    delta++;
+    if (delta + children >= limit) {
+      over();
+    } else {
+      limit--;
+      add(&everwarp_tables.groups[task.group].pending, 1, relaxed, gpu);
+    }
     return task.group;
   }
   __device__ __forceinline__ void spawn_held(u32 group, u32 fn, u32 tag, u64 arg) {
