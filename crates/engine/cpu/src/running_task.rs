@@ -105,7 +105,6 @@ impl<O> TaskCx for RunningTask<'_, '_, O> {
                 // At once: the task for which the group is held may end before this one, and what this one spawns counts at
                 // its end. Not the last: this one is counted.
                 let _ = self.worker.shared.group(group).count.change(1);
-                self.outcome.elsewhere += 1;
                 group
             }
             TaskParent::Host(_) => {

@@ -1,6 +1,6 @@
 #include "everwarp/files/files.cuh"
 
-__device__ __noinline__ bool file_probe_linger(ew::Lane& t, const DevFileProbe& p, u32 index) {
+__device__ __forceinline__ bool file_probe_linger(ew::Lane& t, const DevFileProbe& p, u32 index) {
   const u64* ended = p.results + p.steps[index].offset;
   for (u32 looks = 0; looks < 1 << 22 && ew::load(ended, ew::relaxed, ew::gpu) == 0; looks++) {
   }

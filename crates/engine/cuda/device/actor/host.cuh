@@ -131,7 +131,7 @@ EW_FN void actor_host_tell(Lane& t, const DevActors& system, u32 base) {
 // The ask in record `lo`. Its group stays open until it ends.
 EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  const u32 index = t.lo(), group = t.hold();
+  const u32 index = t.lo(), group = t.pass_on();
   DevMessage* record = &system.replies[index];
   const u32 at = h.cell();
   if (at == NONE) return;
@@ -164,7 +164,7 @@ EW_FN void actor_host_signal(Lane& t, const DevActors& system, u32 base) {
 }
 
 EW_FN void actor_host_anchor(Lane& t, const DevActors& system, u32) {
-  store(&system.control->world, (u64)t.hold(), relaxed, gpu);
+  store(&system.control->world, (u64)t.pass_on(), relaxed, gpu);
 }
 
 EW_FN void actor_host_leave(Lane& t, const DevActors& system, u32 base) {
@@ -191,7 +191,7 @@ EW_FN void actor_host_events(Lane& t, const DevActors& system, u32 base) {
   store(&c->events_taken, t.arg(), release, gpu);
   const u32 count = actor_events(&system);
   if (count != 0) return t.report_add(count);
-  const u32 group = t.hold();
+  const u32 group = t.pass_on();
   exchange(&c->bell, (u64)group + 1, acq_rel, gpu);
   // An event that came in between, whose author may have seen no bell. By now the host may have been woken and wait with
   // another bell, which is not this task's.

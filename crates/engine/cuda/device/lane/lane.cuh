@@ -73,12 +73,16 @@ struct Lane {
   // Keeps the own group open for a task that is to be spawned later, by any task, with spawn_held. It counts at once: that
   // task may end before this one, and what this one spawns counts at its end.
   __device__ __forceinline__ u32 hold() {
-    if (delta + children >= limit) {
-      over();
-    } else {
-      limit--;
-      add(&everwarp_tables.groups[task.group].pending, 1, relaxed, gpu);
-    }
+    // The fault of a task that is not counted and yet spawns is raised at its end.
+    if (task.group & HOST_DIRECT) delta++;
+    else add(&everwarp_tables.groups[task.group].pending, 1, relaxed, gpu);
+    return task.group;
+  }
+  // The same in place of this task, which takes fewer registers: the later task has this one's place in the group. This one
+  // spawns nothing into the group, does not hold it and reports nothing any more.
+  __device__ __forceinline__ u32 pass_on() {
+    if (delta + children >= limit) over();
+    delta++;
     return task.group;
   }
   __device__ __forceinline__ void spawn_held(u32 group, u32 fn, u32 tag, u64 arg) {
