@@ -57,6 +57,10 @@ crate::dev_consts! {
     pub const SHARDS_EMPTY = 2;
     /// The most block-shaped tasks that a block runs between two barriers.
     pub const BLOCK_BATCH = 8;
+    /// Bits of `DevTrace::what` that say how long it took.
+    pub const TRACE_TOOK_BITS = 40;
+    /// Bits of `DevTrace::what` that say how many tasks ran.
+    pub const TRACE_TASKS_BITS = 14;
     /// In the lower half of `DevInbox::chunk`: the inbox holds a single task, in `task`. No chunk reference plus one is this large.
     pub const INBOX_TASK = 0xffff_ffff;
 }
@@ -81,6 +85,18 @@ crate::dev_struct! {
         pub task: DevTask,
         /// Spelled-out hole.
         pub reserved3: [u64; 2],
+    }
+}
+
+crate::dev_struct! {
+    /// A slice of a warp's time in which it ran tasks of one function. The first entry of a warp's ring is no slice: it has the
+    /// number of slices that the warp has written, and that of the first warp the time at which the engine started.
+    pub struct DevTrace: align 16, size 16 {
+        /// When it began, in nanoseconds of the device's clock.
+        pub begin: u64,
+        /// Nanoseconds that it took ([`TRACE_TOOK_BITS`]) | tasks ([`TRACE_TASKS_BITS`]) | function. What is more than the bits
+        /// can say is the most that they can.
+        pub what: u64,
     }
 }
 
@@ -231,7 +247,11 @@ crate::dev_struct! {
         pub max_blocks: u32,
         /// Words of one priority's bits.
         pub bit_words: u32,
+        /// What each warp ran, if the program is traced: `[warp][trace_slots + 1]`.
+        pub traces: DevPtr<DevTrace>,
+        /// Slices that the ring of one warp has.
+        pub trace_slots: u32,
         /// Spelled-out hole.
-        pub reserved3: [u32; 4],
+        pub reserved3: u32,
     }
 }

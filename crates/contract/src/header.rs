@@ -51,6 +51,7 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     hostcall::DevHostCallRing::write_struct(out)?;
     hostcall::write_calls(out)?;
     device::DevInbox::write_struct(out)?;
+    device::DevTrace::write_struct(out)?;
     device::DevDeque::write_struct(out)?;
     device::DevGrid::write_struct(out)?;
     heap::DevHeapPage::write_struct(out)?;

@@ -23,6 +23,7 @@ type CompileCase = fn(&Nvrtc);
 
 const ALL: &[(&str, CompileCase)] = cases![
     all_programs_together_compile_for_each_architecture,
+    traced_programs_compile,
     programs_that_allocate_compile,
     programs_of_actors_compile,
     programs_of_actors_that_gpus_refuse_compile,
@@ -100,6 +101,15 @@ fn frames(nvrtc: &Nvrtc, image: &Image, architectures: &[u32]) -> Vec<String> {
 fn all_programs_together_compile_for_each_architecture(nvrtc: &Nvrtc) {
     let image = Image::of(standard().chain([&probe::PROGRAM]).collect());
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+}
+
+/// With the code that writes down what each warp runs.
+fn traced_programs_compile(nvrtc: &Nvrtc) {
+    let image = Image {
+        traced: true,
+        ..Image::of(standard().collect())
+    };
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
 }
 
 fn programs_that_allocate_compile(nvrtc: &Nvrtc) {

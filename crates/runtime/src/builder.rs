@@ -105,6 +105,8 @@ impl<'d> EngineBuilder<'d> {
         let mut pools = self.pools;
         pools.heap = self.heap.unwrap_or(pools.heap);
         let kind = self.device.kind();
+        // The CPU engine's workers are compiled with their measurements.
+        image.traced = kind == EngineKind::Cuda && self.level == Level::Trace;
         if kind != EngineKind::Cpu && self.level != Level::Off {
             everwarp_telemetry::warn_unmeasured(&kind.to_string());
         }

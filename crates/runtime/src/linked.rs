@@ -102,8 +102,11 @@ impl LinkedEngine for Engine {
     }
     fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error> {
         self.core.check()?;
-        let programs = lock(&self.core.image).programs.clone();
-        Ok(self.core.engine.prepare(&Image { programs, linked })?)
+        let image = Image {
+            linked,
+            ..lock(&self.core.image).clone()
+        };
+        Ok(self.core.engine.prepare(&image)?)
     }
     fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error> {
         let mut image = lock(&self.core.image);

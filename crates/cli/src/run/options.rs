@@ -180,14 +180,15 @@ fn matches(command: Command, words: &[OsString]) -> ArgMatches {
     read.unwrap_or_else(|error| error.exit())
 }
 
-/// The options of the engine. Only the CPU engine measures times: where they are asked for, it is chosen, and another one
-/// refused.
-fn engine(matches: &ArgMatches) -> EngineOptions {
+/// The options of the engine. Only the CPU engine measures times, and the wgpu engine has no traces: where they are asked for,
+/// such an engine is not chosen, and refused.
+fn engine(matches: &ArgMatches, native: bool) -> EngineOptions {
     let options = EngineOptions::from_arg_matches(matches);
     let mut options = options.unwrap_or_else(|error| error.exit());
     options.alone |= options.watch.any();
-    if let Some(flag) = options.watch.times() {
+    if let Some((flag, on_cuda)) = options.watch.times() {
         match options.engine.parse() {
+            Ok(Select::Auto | Select::Cuda) if on_cuda && native => {}
             Ok(Select::Auto) => options.engine = "cpu".to_owned(),
             Ok(Select::Cuda | Select::Wgpu) => {
                 let engine = &options.engine;
@@ -220,7 +221,7 @@ pub(super) fn native(program: &'static dyn Registered, words: &[OsString]) -> Na
         }
     }
     NativeOptions {
-        engine: engine(&matches),
+        engine: engine(&matches, true),
         verify: matches.get_flag("verify"),
         values,
     }
@@ -237,7 +238,7 @@ pub(super) fn module(path: &str, words: &[OsString]) -> (process::Args, WatchOpt
         alone,
         verbose,
         watch,
-    } = engine(&matches);
+    } = engine(&matches, false);
     let args = process::Args {
         program: path.to_owned(),
         adapter,

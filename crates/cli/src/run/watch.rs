@@ -22,8 +22,8 @@ pub(crate) struct WatchOptions {
     /// Serve metrics at this address: ADDRESS:PORT/metrics (OpenMetrics) and ADDRESS:PORT/health (JSON).
     #[arg(long, value_name = "ADDR", help_heading = WATCHING)]
     metrics: Option<SocketAddr>,
-    /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. It
-    /// runs on the CPU engine then.
+    /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. Modules
+    /// run on the CPU engine then; of a native program on CUDA it has what each warp ran.
     #[arg(long, value_name = "FILE", help_heading = WATCHING)]
     trace: Option<PathBuf>,
     /// How large the trace may be: bytes, or a number followed by K, M or G (64M by default). The last events are kept.
@@ -44,10 +44,11 @@ impl WatchOptions {
         self.measure || self.metrics.is_some() || self.trace.is_some()
     }
 
-    /// The option that asks for times, which only the CPU engine measures.
-    pub(super) fn times(&self) -> Option<&'static str> {
-        let trace = self.trace.as_ref().map(|_| "--trace");
-        trace.or(self.measure.then_some("--measure"))
+    /// The option that asks for what not every engine has, and whether CUDA has it, where native programs run.
+    pub(super) fn times(&self) -> Option<(&'static str, bool)> {
+        let trace = self.trace.as_ref().map(|_| ("--trace", true));
+        let measure = self.measure.then_some(("--measure", false));
+        measure.or(trace)
     }
 
     /// Begins to watch, before any engine starts.

@@ -75,6 +75,8 @@ pub(crate) struct Slice {
     pub(crate) name: String,
     pub(crate) begin: u64,
     pub(crate) end: u64,
+    /// The number that is shown with it.
+    pub(crate) number: u64,
     pub(crate) within: Vec<String>,
 }
 
@@ -134,10 +136,13 @@ pub(crate) fn read(bytes: &[u8]) -> Trace {
         match numbers(&event, 9)[0] {
             1 => {
                 let within = stack.iter().map(|slice| slice.name.clone()).collect();
+                let shown = messages(&event, 4).into_iter().next();
+                let number = shown.and_then(|shown| numbers(&shown, 3).first().copied());
                 stack.push(Slice {
                     name: name.expect("a slice has a name"),
                     begin: at,
                     end: 0,
+                    number: number.unwrap_or(0),
                     within,
                 });
             }

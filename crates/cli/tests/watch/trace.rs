@@ -31,6 +31,9 @@ fn every_task_is_a_slice_and_flows_lead_to_it() {
     };
     // fib(12) is 465 calls; 232 of them fork, and a sum follows each.
     assert_eq!((count("fib/call"), count("fib/sum")), (465, 232));
+    // A task's argument is shown with it.
+    let root = trace.slices.iter().find(|slice| slice.number == 12);
+    assert!(root.is_some_and(|slice| slice.name == "fib/call"));
     assert!(
         trace.tracks.iter().any(|track| track == "worker 0"),
         "{:?}",
@@ -208,14 +211,22 @@ fn times_choose_the_cpu_engine_and_refuse_others() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("never.pftrace");
     let path = file.to_str().expect("a plain path");
-    let refused = sandbox.run(&["run", "fib", "--engine", "cuda", "--trace", path]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    let told = words(&refused.stderr);
-    assert!(
-        told.contains("--trace is not there for --engine cuda yet")
-            && told.contains("--engine cpu"),
-        "{told}"
-    );
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
+    let refusals: [(&[&str], &str); 3] = [
+        (&["fib", "--engine", "cuda", "--measure"], "--measure"),
+        (&["fib", "--engine", "wgpu", "--trace", path], "--trace"),
+        (&[module, "--engine", "cuda", "--trace", path], "--trace"),
+    ];
+    for (args, flag) in refusals {
+        let refused = sandbox.run(&[&["run"], args].concat());
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let (told, engine) = (words(&refused.stderr), args[2]);
+        assert!(
+            told.contains(&format!("{flag} is not there for --engine {engine} yet"))
+                && told.contains("--engine cpu"),
+            "{told}"
+        );
+    }
     assert!(!file.exists());
     let chosen = sandbox.run(&["run", "fib", "--n", "5", "--measure", "--json"]);
     let printed: serde_json::Value =

@@ -15,6 +15,8 @@ pub struct Image {
     pub programs: Vec<ProgramRef>,
     /// The code that is linked to them.
     pub linked: Linked,
+    /// Whether its code writes down what workers of a GPU run, for a trace.
+    pub traced: bool,
 }
 
 impl Image {
@@ -23,6 +25,7 @@ impl Image {
         Self {
             programs: programs.into_iter().map(Into::into).collect(),
             linked: Linked::default(),
+            traced: false,
         }
     }
     /// All functions in the order of their ids; the first is [`FunctionId::FIRST`].

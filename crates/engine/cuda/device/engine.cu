@@ -183,6 +183,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
     s.block_lock = s.block_call = s.block_go = s.leaving = 0;
   }
   __syncthreads();
+  trace_arrive(w);
   arrive();
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {

@@ -116,8 +116,8 @@ mod tests {
             ..Linked::default()
         };
         Image {
-            programs: Vec::new(),
             linked,
+            ..Image::default()
         }
     }
 

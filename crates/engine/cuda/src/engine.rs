@@ -30,6 +30,7 @@ use crate::locked::LockedBytes;
 use crate::parts::assemble_ahead;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
+use crate::traced::Traces;
 
 /// How many images stay loaded after they have been exchanged. To unload one takes 1.5 ms, which would lengthen the pause
 /// of an exchange; so it is done while the engine is idle, or for many at once.
@@ -54,6 +55,7 @@ pub struct CudaEngine {
     /// Memory of the host that tasks reach, in use.
     near: Mutex<Vec<LockedBytes>>,
     task_heap: Option<TaskHeap>,
+    traces: Option<Traces>,
     stream: Stream,
     epoch: Mutex<Epoch>,
     /// Kernels of images that have been exchanged, and not unloaded.
@@ -118,6 +120,7 @@ impl CudaEngine {
         if let Some(heap) = &task_heap {
             tables.engine.heap = DevPtr::new(heap.address());
         }
+        let traces = Traces::new(image, max_blocks, &mut tables.engine)?;
         kernel.install(&tables.engine)?;
         let heap = spanned("memory: buffers", || Heap::new(device.context))?;
         let mut engine = Self {
@@ -133,6 +136,7 @@ impl CudaEngine {
             heap: Mutex::new(heap),
             near: Mutex::default(),
             task_heap,
+            traces,
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch {
                 number: 0,
@@ -153,6 +157,7 @@ impl CudaEngine {
             engine.launch(&mut epoch, blocks)?;
             engine.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)?;
         }
+        engine.traces.iter_mut().for_each(Traces::answered);
         engine.start_time = started.elapsed();
         Ok(engine)
     }
@@ -541,6 +546,9 @@ impl Drop for CudaEngine {
         if parked && self.stream.synchronize().is_ok() && !is_leaving() {
             // SAFETY: nothing is resident, and no other thread has the engine.
             unsafe {
+                if let Some(traces) = &self.traces {
+                    traces.finish(&lock(&self.epoch).image);
+                }
                 self.tables.release();
                 self.copier.release();
                 self.host_calls.iter().for_each(|calls| calls.release());

@@ -44,6 +44,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "warp/batch.cuh"
     "warp/finish.cuh"
     "warp/local.cuh"
+    "warp/trace.cuh"
     "warp/warp.cuh"
     "warp/worker.cuh"
     "block/block.cuh"
@@ -121,6 +122,9 @@ pub fn source(image: &Image) -> Source {
 }
 
 fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
+    if image.traced {
+        writeln!(out, "#define EVERWARP_TRACE")?;
+    }
     writeln!(out, "#include \"everwarp/contract.cuh\"")?;
     for (id, program, function) in image.functions() {
         writeln!(

@@ -32,6 +32,7 @@ mod tables;
 mod task_heap;
 #[doc(hidden)]
 pub mod testing;
+mod traced;
 mod versions;
 mod vmm;
 

@@ -98,7 +98,9 @@ impl Tables {
             slab_limit: slabs as u32,
             max_blocks,
             bit_words: words as u32,
-            reserved3: [0; 4],
+            traces: DevPtr::NULL,
+            trace_slots: 0,
+            reserved3: 0,
         };
         let bytes = at.0;
         let mut device = 0;

@@ -120,6 +120,24 @@ impl Tracer {
         Some(ring)
     }
 
+    /// How many events the workers of a device may have, of what the trace has room for: half of what is left. They go into the
+    /// trace with [`add`](Self::add).
+    pub fn device_events(&self) -> u64 {
+        let take = |left: u64| Some(left - left / 2);
+        let before = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let before = before.unwrap_or_else(|left| left);
+        before / 2 * self.capacity as u64
+    }
+
+    /// Adds the events of a worker that has ended, in their order, and says how many older ones are not among them.
+    pub fn add(&self, worker: &str, events: &[Event], lost: u64) {
+        let mut rings = lock(&self.rings);
+        let number = rings.len() as u32 + 1;
+        rings.push(Arc::new(Ring::of(worker, number, events, lost)));
+    }
+
     /// Counts an event for which there is no ring.
     pub fn lose(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);

@@ -118,6 +118,14 @@ impl Ring {
         }
     }
 
+    /// The ring of a thread that has ended: its last events, and how many there were before them.
+    pub(super) fn of(thread: &str, number: u32, events: &[Event], lost: u64) -> Self {
+        let ring = Self::new(thread, number, events.len().max(1));
+        ring.written.store(lost, Ordering::Relaxed);
+        events.iter().for_each(|&event| ring.push(event));
+        ring
+    }
+
     /// The ring's number; no other ring has it.
     pub fn number(&self) -> u32 {
         self.number
@@ -177,6 +185,15 @@ mod tests {
         let RingContent { events, lost } = ring.read();
         assert_eq!(events, [event(7), event(8), event(9), event(10)]);
         assert_eq!(lost, 6);
+    }
+
+    #[test]
+    fn a_ring_of_a_thread_that_has_ended_has_its_last_events() {
+        for lost in [0, 1, 7] {
+            let events = [event(1), event(2), event(3)];
+            let content = Ring::of("warp", 2, &events, lost).read();
+            assert_eq!((&content.events[..], content.lost), (&events[..], lost));
+        }
     }
 
     #[test]

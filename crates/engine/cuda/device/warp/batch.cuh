@@ -2,6 +2,7 @@
 #pragma once
 #include "everwarp/grid/idle.cuh"
 #include "everwarp/warp/finish.cuh"
+#include "everwarp/warp/trace.cuh"
 
 namespace ew {
 
@@ -161,6 +162,7 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
         store(&w.e.workers[w.global].function, next, relaxed, gpu);
       }
     }
+    trace_ran(w, __popc(active), alike ? next : NONE);
     if (empty && alike && (odd & ~(STRANGE | CHANGES)) == 0 && streak < 4 * LOOK_EVERY && after.simple()) {
       b.task = t.next;
       b.fn = next;
@@ -276,7 +278,9 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   if (w.fifo() != b.m.fifo()) w.set(FLAG_FIFO, b.m.fifo());
   if (b.m.shape() == SHAPE_LANE) {
     show(w, b.fn);
-    return run_lanes(w, q, b);
+    trace_begin(w, b.fn);
+    run_lanes(w, q, b);
+    return trace_end(w);
   }
   DevTask task = b.task;
   task.head = __shfl_sync(ALL, task.head, 0);
@@ -284,8 +288,10 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   task.arg = __shfl_sync(ALL, task.arg, 0);
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
+  trace_begin(w, b.fn);
   const WarpEnd t = dispatch_warp(b.fn, task, w.lane);
   __syncwarp();
+  trace_ran(w, 1, NONE);
   if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
   u32 delta = __reduce_add_sync(ALL, t.delta);
   u32 children = __reduce_add_sync(ALL, t.children);

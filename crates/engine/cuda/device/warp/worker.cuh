@@ -32,6 +32,16 @@ struct Debt {
   u32 owed;
 };
 
+#ifdef EVERWARP_TRACE
+// The slice of a warp's time that is being traced; see warp/trace.cuh.
+struct TraceHand {
+  u64 begin;
+  u64 written;  // slices before it
+  u32 tasks;
+  u32 function;
+};
+#endif
+
 struct Shared {
   u32 epoch;
   LocalQueue queues[BLOCK_QUEUES];
@@ -56,6 +66,9 @@ struct Shared {
   u32 block_fork[BLOCK_BATCH];
   u32 block_delta[BLOCK_BATCH];
   u32 block_children[BLOCK_BATCH];
+#ifdef EVERWARP_TRACE
+  TraceHand traces[BLOCK_WARPS];
+#endif
 };
 
 // Shape, order and limits of a function, from the generated table.
