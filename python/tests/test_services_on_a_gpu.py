@@ -1,4 +1,4 @@
-"""The tests of names, timers, monitors, dead letters, kept asks, topics and streams once more, with actors on a GPU."""
+"""The tests of names, timers, monitors, groups, dead letters, kept asks, topics and streams once more, with actors on a GPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from collections.abc import Iterator
 import everwarp as ew
 import pytest
 
+from test_groups import (  # noqa: F401
+    test_a_class_can_keep_its_latest_messages,
+    test_a_class_can_restart_its_actors_and_undo_failures,
+    test_a_group_in_a_group_is_restarted_as_a_whole,
+    test_linked_actors_end_together_when_one_fails,
+    test_one_for_one_restarts_the_failed_member,
+    test_strategies_and_policies,
+    test_wrong_groups_are_refused,
+)
 from test_handlers import (  # noqa: F401
     test_a_time_that_is_none_fails_the_handler,
     test_a_timer_is_never_early,
@@ -52,9 +61,9 @@ def engine() -> Iterator[ew.Engine]:
         yield engine
 
 
-def test_groups_are_refused_with_what_to_do(engine: ew.Engine) -> None:
-    """A GPU has no supervised groups yet."""
+def test_members_of_groups_are_on_the_gpu(engine: ew.Engine) -> None:
+    """They do not fall back to the CPU."""
     listeners = engine.spawn(Listener, 2)
+    group = engine.supervise(listeners, restarts=2, within=3600)
     assert "GPU" in repr(listeners)
-    with pytest.raises(ew.StartFailed, match=r'everwarp\.engine\("cpu"\)'):
-        engine.supervise(listeners, restarts=2, within=3600)
+    assert (group.members, group.restarts, group.ended) == (2, 0, False)

@@ -4,6 +4,10 @@
 //! [`Side`] what turns on the CPU engine do by themselves. What follows for actors goes back as news and signals. The thread
 //! needs the port for that, as all that wakes turns does; while another thread holds it, events are taken all the same, so
 //! that actors that wait for room in the ring go on.
+//!
+//! An actor of a supervised group that fails or would end is held until the host has decided: `actor/hold.cuh` has the rules.
+//! That needs no port, because the group that counts turns is open while an actor is held. What follows for other members comes
+//! first, and then the actor goes on or ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,22 +16,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
-    ACTOR_EVENTS, ACTOR_EVENTS_STEP, DEAD_DROPPED, EVENT_AFTER, EVENT_ANSWER, EVENT_ASKS,
-    EVENT_CANCEL, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_LENT, EVENT_LETTER, EVENT_LINK,
-    EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, ITEM_END, MESSAGE_DEADLINE,
-    MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_TICK, MESSAGE_TIMER, MESSAGE_WORDS_SHIFT,
+    ACTOR_EVENTS, ACTOR_EVENTS_STEP, DEAD_DROPPED, DEAD_ENDED, EVENT_AFTER, EVENT_ANSWER,
+    EVENT_ASKS, EVENT_CANCEL, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_HELD, EVENT_LENT,
+    EVENT_LETTER, EVENT_LINK, EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, HELD_FAILS,
+    HELD_GOES_ON, ITEM_END, ITEM_HELD, ITEM_NEWS, ITEM_REVIVE, ITEM_SIGNAL, MESSAGE_DEADLINE,
+    MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_TICK, MESSAGE_TIMER, MESSAGE_WORDS_SHIFT, PART_ITEMS,
+    TELL_DELIVERED,
 };
 use everwarp_contract::{DevMessage, DevType};
 use everwarp_runtime::{Buffer, Engine, Error, Instance};
 
 use crate::ending::Ending;
-use crate::far::{DeviceWire, Loan, OF_HOST, Threads, Wire};
+use crate::far::{DeviceWire, Loan, OF_HOST, Threads, Wire, item};
 use crate::id::ActorId;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_ASK_WORDS, Message};
 use crate::notes::KNOWN;
 use crate::program::Builtin;
-use crate::side::{DeadLetter, Op, Side, TimerId};
+use crate::side::{DeadLetter, Held, Op, Side, TimerId};
 use crate::system::{Port, RECORD, from_words, to_words};
 
 /// How long the thread waits for the port.
@@ -47,6 +53,8 @@ pub(crate) struct Reach {
     pub(crate) builtins: u32,
     pub(crate) tells: Arc<Buffer<u64>>,
     pub(crate) ids: Arc<Buffer<u64>>,
+    /// How far the thread has come that takes events.
+    pub(crate) handled: Arc<Handled>,
 }
 
 impl Reach {
@@ -107,6 +115,17 @@ pub(crate) struct Handled {
     /// Those of them after which an actor may have a message: answers, and what is about the ends of others. It changes only
     /// while the thread holds the port.
     answers: AtomicU64,
+    /// How often closures wanted something to be done that follows for actors.
+    wanted: AtomicU64,
+    /// How many of those wishes are done.
+    done: AtomicU64,
+}
+
+impl Handled {
+    /// A closure wants something, and its actor is not given back yet.
+    pub(crate) fn want(&self) {
+        self.wanted.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 /// Whether an actor may have a message because of this event. Timers send theirs when it is time.
@@ -126,7 +145,6 @@ fn answers(event: &DevMessage) -> bool {
 #[derive(Debug)]
 pub(crate) struct Pump {
     stops: Arc<AtomicBool>,
-    handled: Arc<Handled>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reach: Reach,
     /// Of a program with kinds for actors of the host.
@@ -140,11 +158,10 @@ impl Pump {
         side: Arc<Side>,
         port: Arc<Mutex<Port>>,
         hosts: Option<Threads>,
+        wire: DeviceWire,
     ) -> Self {
         let stops = Arc::new(AtomicBool::new(false));
-        let handled = Arc::new(Handled::default());
         let taker = Taker {
-            handled: handled.clone(),
             reach: reach.clone(),
             ring,
             desk: Desk::new(side),
@@ -153,14 +170,13 @@ impl Pump {
             taken: 0,
             waiting: VecDeque::new(),
             hosts: hosts.clone(),
-            wire: hosts.as_ref().map(Threads::wire_of_events),
+            wire,
         };
         let thread = std::thread::Builder::new().name("everwarp-events".to_owned());
         // Without a thread no actor could use a service, which no caller can mend.
         let thread = thread.spawn(move || drop(taker.run()));
         Self {
             stops,
-            handled,
             thread: Mutex::new(Some(thread.expect("a thread for events starts"))),
             reach,
             hosts,
@@ -172,16 +188,29 @@ impl Pump {
     }
     /// How many events were handled after which an actor may have a message. The caller holds the port.
     pub(crate) fn answers(&self) -> u64 {
-        self.handled.answers.load(Ordering::Acquire)
+        self.reach.handled.answers.load(Ordering::Acquire)
     }
-    /// Waits until this many events were handled, or the thread has ended. The caller does not hold the port.
-    pub(crate) fn reaches(&self, events: u64) {
+    /// How many wishes of closures there were, and how many of them are done. The caller holds the port.
+    pub(crate) fn wishes(&self) -> (u64, u64) {
+        let Handled { wanted, done, .. } = &*self.reach.handled;
+        (wanted.load(Ordering::Acquire), done.load(Ordering::Acquire))
+    }
+    /// Waits until this many events were handled and this many wishes are done, or the thread has ended. The caller does not
+    /// hold the port.
+    pub(crate) fn reaches(&self, events: u64, wishes: u64) {
         let ended = || {
             let held = self.thread.lock();
             let held = held.unwrap_or_else(PoisonError::into_inner);
             held.as_ref().is_none_or(JoinHandle::is_finished)
         };
-        while self.handled.events.load(Ordering::Acquire) < events && !ended() {
+        let Handled {
+            events: so_far,
+            done,
+            ..
+        } = &*self.reach.handled;
+        let reached =
+            || so_far.load(Ordering::Acquire) >= events && done.load(Ordering::Acquire) >= wishes;
+        while !reached() && !ended() {
             std::thread::sleep(LITTLE);
         }
     }
@@ -246,7 +275,6 @@ impl Numbers {
 }
 
 struct Taker {
-    handled: Arc<Handled>,
     reach: Reach,
     ring: Buffer<u64>,
     desk: Desk,
@@ -257,7 +285,7 @@ struct Taker {
     waiting: VecDeque<DevMessage>,
     hosts: Option<Threads>,
     /// Its own way to do items.
-    wire: Option<DeviceWire>,
+    wire: DeviceWire,
 }
 
 impl Taker {
@@ -287,6 +315,7 @@ impl Taker {
     /// that is not complete, which no GPU reports, ends the thread.
     fn take(&mut self, count: u64) -> Result<(), Error> {
         let mut left = count.min(ACTOR_EVENTS_STEP.into());
+        let mut held = Vec::new();
         while left > 0 {
             let first = self.taken % u64::from(ACTOR_EVENTS);
             let part = left.min(u64::from(ACTOR_EVENTS) - first) as usize;
@@ -301,6 +330,9 @@ impl Taker {
                 );
                 self.taken += 1;
                 match &self.hosts {
+                    _ if event.head >> EVENT_SHIFT == EVENT_HELD => {
+                        held.push((ActorId::from_bits(event.from), event.words[0]));
+                    }
                     // It has its own thread, which does not wait for the port: the group of turns is open until it is back.
                     Some(hosts) if event.head >> EVENT_SHIFT == EVENT_LENT => hosts.push(Loan {
                         actor: ActorId::from_bits(event.from),
@@ -311,9 +343,13 @@ impl Taker {
             }
             left -= part as u64;
         }
+        self.decide(&held)?;
         if self.waiting.is_empty() {
-            // Loans alone, for which nothing else is to be done here.
-            self.handled.events.store(self.taken, Ordering::Release);
+            // Loans and actors that were held, for which nothing else is to be done here.
+            self.reach
+                .handled
+                .events
+                .store(self.taken, Ordering::Release);
         }
         Ok(())
     }
@@ -326,14 +362,17 @@ impl Taker {
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
         let mut answered = 0;
+        let wanted = self.reach.handled.wanted.load(Ordering::Acquire);
         while let Some(event) = self.waiting.pop_front() {
             self.desk
                 .handle(&event, |actor| self.reach.note(actor, KNOWN));
             answered += u64::from(answers(&event));
         }
         self.carry()?;
-        self.handled.answers.fetch_add(answered, Ordering::Release);
-        self.handled.events.store(self.taken, Ordering::Release);
+        let handled = &self.reach.handled;
+        handled.answers.fetch_add(answered, Ordering::Release);
+        handled.events.store(self.taken, Ordering::Release);
+        handled.done.store(wanted, Ordering::Release);
         Ok(())
     }
     /// What follows for actors, in its order.
@@ -359,18 +398,63 @@ impl Taker {
 }
 
 impl Taker {
+    /// Decides about actors that a GPU holds. It needs no port: they are counted in the group of turns, which is open until
+    /// the last of them goes on or ends, and so until what follows for other members is done.
+    fn decide(&mut self, held: &[(ActorId, u64)]) -> Result<(), Error> {
+        let mut items = Vec::new();
+        for &(actor, word) in held {
+            let held = Held::of(word);
+            let goes_on = self.desk.decide(actor, held);
+            if goes_on && held != Held::Fails {
+                // It accepts messages again before what follows is done, because that may kill it.
+                items.push(item(ITEM_REVIVE, 0, actor));
+            }
+            while let Some(given) = self.desk.next() {
+                match given {
+                    Given::News(to, message) => items.push(DevMessage {
+                        from: message.from,
+                        words: message.words,
+                        ..item(ITEM_NEWS, message.head, to)
+                    }),
+                    Given::Signal(to, signal) => items.push(item(ITEM_SIGNAL, signal as u32, to)),
+                    Given::Lost(owner, cell, reason) => {
+                        self.act(&mut items)?;
+                        self.lose(owner, cell, reason)?;
+                    }
+                }
+            }
+            let flag = if goes_on { HELD_GOES_ON } else { 0 };
+            items.push(item(
+                ITEM_HELD,
+                flag | word.min(HELD_FAILS.into()) as u32,
+                actor,
+            ));
+        }
+        self.act(&mut items)
+    }
+    /// Does items, in their order.
+    fn act(&mut self, items: &mut Vec<DevMessage>) -> Result<(), Error> {
+        for part in items.chunks_mut(PART_ITEMS as usize) {
+            let news: Vec<bool> = part.iter().map(|item| item.next == ITEM_NEWS).collect();
+            self.wire.act(part, false)?;
+            for (item, _) in part.iter().zip(news).filter(|(_, news)| *news) {
+                if item.next != TELL_DELIVERED {
+                    self.desk.side.forget(ActorId::from_bits(item.to));
+                }
+            }
+        }
+        items.clear();
+        Ok(())
+    }
     /// An ask ends whose actor, one of the host, has kept it and does not know it any more.
     fn lose(&mut self, owner: ActorId, cell: u32, reason: u32) -> Result<(), Error> {
-        let Some(wire) = &mut self.wire else {
-            return Ok(());
-        };
         let mut items = [DevMessage {
             next: ITEM_END,
             head: reason,
             from: cell.into(),
             ..DevMessage::ZERO
         }];
-        wire.act(&mut items, false)?;
+        self.wire.act(&mut items, false)?;
         self.desk.lost(owner, &items[0], reason);
         Ok(())
     }
@@ -461,6 +545,18 @@ impl Desk {
         }
     }
 
+    /// Whether an actor that is held goes on. What follows for other members is to be done before it does.
+    fn decide(&self, actor: ActorId, held: Held) -> bool {
+        let goes_on = self.side.goes_on(actor, held);
+        if goes_on && held != Held::Fails {
+            self.side.lose_kept(actor, DEAD_ENDED);
+            if let Some(part) = self.side.part(actor) {
+                part.begins_anew();
+            }
+        }
+        goes_on
+    }
+
     /// An ask that this actor has kept has ended, and the host's own asks know it. An actor has that as news.
     fn lost(&mut self, owner: ActorId, ask: &DevMessage, reason: u32) {
         let message = message_of(ask);
@@ -530,10 +626,10 @@ fn message_of(event: &DevMessage) -> Message {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use everwarp_contract::actor::{DEAD_ENDED, DEAD_TIMEOUT, MESSAGE_DOWN, MESSAGE_REPLY};
+    use everwarp_contract::actor::{DEAD_TIMEOUT, MESSAGE_DOWN, MESSAGE_REPLY};
 
     use super::*;
-    use crate::side::Clock;
+    use crate::side::{Clock, Member, Policy, Strategy, Supervision};
 
     const ADA: ActorId = ActorId::new(1, 1);
     const BOB: ActorId = ActorId::new(2, 1);
@@ -642,6 +738,41 @@ mod tests {
         desk.handle(&event(EVENT_MONITOR, 0, ADA, &[BOB.bits(), 6]), |_| false);
         let unknown = Message::of_down(BOB, Ending::Unknown, 6);
         assert_eq!(all(&mut desk), [Given::News(ADA, unknown)]);
+    }
+
+    #[test]
+    fn members_that_are_held_go_on_as_their_group_says() {
+        let mut desk = desk();
+        let members = [
+            Member::Actor(ADA, Policy::Permanent),
+            Member::Actor(BOB, Policy::Transient),
+        ];
+        let supervision = Supervision::new(Strategy::OneForAll, 2, Duration::from_secs(60));
+        let group = desk.side.supervise(supervision, &members, |_| true);
+        let group = group.expect("they are free");
+        // No end that its policy does not want is a restart.
+        assert!(!desk.decide(BOB, Held::of(Ending::Stopped as u64)));
+        assert_eq!(all(&mut desk), []);
+        assert!(desk.decide(ADA, Held::of(HELD_FAILS.into())));
+        let reset = |id| Given::News(id, Message::OF_RESET);
+        assert_eq!(all(&mut desk), [reset(BOB)]);
+        assert!(desk.decide(BOB, Held::of(Ending::Killed as u64)));
+        assert_eq!(all(&mut desk), [reset(ADA)]);
+        // The restarts are used up: the group ends, the last member first.
+        assert!(!desk.decide(ADA, Held::of(HELD_FAILS.into())));
+        let kill = |id| Given::Signal(id, Signal::Kill);
+        assert_eq!(all(&mut desk), [kill(BOB), kill(ADA)]);
+        for (id, ending) in [(ADA, Ending::Failed), (BOB, Ending::Killed)] {
+            assert!(!desk.decide(id, Held::of(ending as u64)));
+            let mut ended = event(EVENT_ENDED, 0, ActorId::NONE, &[ending as u64]);
+            ended.to = id.bits();
+            desk.handle(&ended, |_| true);
+        }
+        let stats = desk.side.group(group).expect("it exists");
+        assert_eq!((stats.restarts, stats.members, stats.ended), (2, 0, true));
+        // One that is in no group ends.
+        assert!(!desk.decide(ADA, Held::Fails));
+        assert_eq!(all(&mut desk), []);
     }
 
     #[test]

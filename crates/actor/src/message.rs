@@ -3,7 +3,7 @@
 use everwarp_contract::actor::{
     DEAD_DROPPED, DEAD_ENDED, DEAD_FAILED, DEAD_GONE, DEAD_NO_REPLY, DEAD_TIMEOUT, MESSAGE_ASK,
     MESSAGE_DEADLINE, MESSAGE_DOWN, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_MISSED, MESSAGE_REPLY,
-    MESSAGE_TIMER, MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
+    MESSAGE_RESET, MESSAGE_TIMER, MESSAGE_WORDS, MESSAGE_WORDS_SHIFT,
 };
 
 use everwarp_contract::DevType;
@@ -77,6 +77,11 @@ impl Message {
         head: 0,
         from: 0,
         words: [0; MAX_WORDS],
+    };
+    /// On its way to a GPU, it says that the group of the receiver restarts it.
+    pub(crate) const OF_RESET: Self = Self {
+        head: MESSAGE_RESET,
+        ..Self::EMPTY
     };
     /// The head of a message; `limit` words are allowed.
     ///

@@ -224,8 +224,8 @@ impl Kind {
         self.keeps_latest = true;
         self
     }
-    /// Lets all actors of the program have deadlines, timers, monitors, links, names and keys on a GPU, and lets the host
-    /// subscribe to their dead letters there: each turn then looks for such messages, too. The CPU engine has them without.
+    /// Lets all actors of the program have deadlines, timers, monitors, links, names, keys and groups on a GPU, and lets the
+    /// host subscribe to their dead letters there: each turn then looks for such messages, too. The CPU engine has them without.
     pub const fn services(mut self) -> Self {
         self.services = true;
         self
@@ -456,13 +456,13 @@ pub(crate) enum Builtin {
     News,
     /// Sets the notes `tag` of actors: first | count << 32.
     Note,
+    /// Does items for a thread of the host: region | first << 32 | end << 48.
+    Do,
     /// Takes messages of the actor in a slot that the host is lent: region | slot << 32. This one and what follows is for
     /// programs with kinds for actors of the host.
     Take,
     /// Gives an actor back: region | items that are done << 32.
     Return,
-    /// Does items for a thread that runs closures: region | first << 32 | end << 48.
-    Do,
 }
 
 /// A function's name, its shape and its twin.
@@ -481,9 +481,9 @@ static BUILTINS: [BuiltinRow; 16] = [
     ("host_ring", builtin::gpus_only, 1),
     ("host_news", builtin::gpus_only, builtin::STEP as u16 + 1),
     ("host_note", builtin::gpus_only, 0),
+    ("host_do", builtin::gpus_only, builtin::STEP as u16 + 1),
     ("host_take", builtin::gpus_only, 0),
     ("host_return", builtin::gpus_only, builtin::STEP as u16 + 3),
-    ("host_do", builtin::gpus_only, builtin::STEP as u16 + 1),
 ];
 
 /// A program of actors. [`actors!`](crate::actors) makes a `static` one; one that becomes known only at run time is a
@@ -682,7 +682,7 @@ impl ActorProgram {
     /// The device source: the structs, the handlers, and a function for each turn and builtin.
     fn write_source(&self, out: &mut String) -> fmt::Result {
         let program = &*identifier(&self.name);
-        let header = if self.lends() { "part" } else { "host" };
+        let header = if self.serves() { "part" } else { "host" };
         writeln!(out, "#include \"everwarp/actor/{header}.cuh\"")?;
         let states = self.kinds.iter().map(|kind| &kind.state);
         for params in states.chain([&self.params]) {
@@ -993,11 +993,13 @@ impl Turns {
         match side.take_news(id, none_left) {
             Taken::Nothing => {}
             Taken::Message(message) => self.handle(turn, host, &[message], &mut [None]),
-            Taken::Reset => {
-                let (none, asks) = ([Message::EMPTY], &mut [None]);
-                self.actor(turn, host, &none, asks).restart(false);
-            }
+            Taken::Reset => self.reset(turn, host),
         }
+    }
+    /// The actor begins anew because its group restarts it.
+    pub(crate) fn reset(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>) {
+        let (none, asks) = ([Message::EMPTY], &mut [None]);
+        self.actor(turn, host, &none, asks).restart(false);
     }
 }
 

@@ -268,18 +268,13 @@ impl ActorCx<'_, '_, '_> {
     /// Supervises actors and groups of this system.
     ///
     /// # Errors
-    /// [`ActorError::Gone`], [`ActorError::Supervised`] or [`ActorError::NoGroup`] for a member; [`ActorError::CpuOnly`] in a
-    /// closure of an actor of the host on a GPU.
+    /// [`ActorError::Gone`], [`ActorError::Supervised`] or [`ActorError::NoGroup`] for a member.
     pub fn supervise(
         &mut self,
         supervision: Supervision,
         members: &[Member],
     ) -> Result<GroupId, ActorError> {
         let actor = self.turn.id;
-        if self.host.far.is_some() {
-            let what = "supervised groups";
-            return Err(ActorError::CpuOnly { what });
-        }
         let side = self.host.side().ok_or(ActorError::Gone { actor })?;
         let knows = self.knows();
         side.supervise(supervision, members, |id| {

@@ -39,7 +39,9 @@ impl ActorSystem {
             return Ok(None);
         }
         // A thread that holds the port may wait for the handler.
-        Self::may_wait("what an ActorSystem does about monitors, links, names, keys and timers")?;
+        Self::may_wait(
+            "what an ActorSystem does about monitors, links, names, keys, timers and groups",
+        )?;
         Ok(Some(self.port()))
     }
     /// Makes the end of an actor known.
@@ -239,13 +241,14 @@ impl ActorSystem {
     ///
     /// # Errors
     /// [`ActorError::Gone`], [`ActorError::Supervised`] or [`ActorError::NoGroup`] for a member;
-    /// [`ActorError::CpuOnly`].
+    /// [`ActorError::NoServices`].
     pub fn supervise(
         &self,
         supervision: Supervision,
         members: &[Member],
     ) -> Result<GroupId, ActorError> {
-        let local = self.on_cpu("supervised groups")?;
+        let local = self.local("supervised groups")?;
+        let _port = self.gate(local)?;
         let know = |id| Self::knows(local, id, KNOWN | SUPERVISED);
         let group = local.side.supervise(supervision, members, know);
         group.map_err(ActorError::not_supervised)
@@ -253,17 +256,17 @@ impl ActorSystem {
     /// How often members of a group were restarted, and whether it has ended.
     ///
     /// # Errors
-    /// [`ActorError::NoGroup`] or [`ActorError::CpuOnly`].
+    /// [`ActorError::NoGroup`] or [`ActorError::NoServices`].
     pub fn group(&self, group: GroupId) -> Result<GroupStats, ActorError> {
-        let stats = self.on_cpu("supervised groups")?.side.group(group);
+        let stats = self.local("supervised groups")?.side.group(group);
         stats.ok_or(ActorError::NoGroup { group })
     }
     /// Ends a group: its members are killed, the last one first, and are not restarted.
     ///
     /// # Errors
-    /// [`ActorError::NoGroup`], [`ActorError::CpuOnly`], or the engine failed.
+    /// [`ActorError::NoGroup`], [`ActorError::NoServices`], or the engine failed.
     pub fn end_group(&self, group: GroupId) -> Result<(), ActorError> {
-        let local = self.on_cpu("supervised groups")?;
+        let local = self.local("supervised groups")?;
         if !local.side.end_group(group) {
             return Err(ActorError::NoGroup { group });
         }

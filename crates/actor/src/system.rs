@@ -19,7 +19,7 @@ use crate::device::DeviceHandler;
 use crate::error::{ActorError, LongMailbox};
 use crate::events::{Pump, Reach};
 use crate::failures::{Failure, FailureLog};
-use crate::far::{Lent, REGIONS, Threads};
+use crate::far::{DeviceWire, Lent, REGION_OF_EVENTS, REGIONS, Threads};
 use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
@@ -296,9 +296,10 @@ impl ActorSystem {
             true => None,
             false => Some(engine.buffer(ACTOR_EVENTS as usize * RECORD)?),
         };
-        let parts = match ring.is_some() && program.lends() {
+        let parts = match ring.is_some() {
             true => {
-                let records = REGIONS as usize * PART_RECORDS as usize;
+                let regions = if program.lends() { REGIONS } else { 1 };
+                let records = regions as usize * PART_RECORDS as usize;
                 Some(Arc::new(engine.near_buffer(records * RECORD)?))
             }
             false => None,
@@ -343,24 +344,30 @@ impl ActorSystem {
             let post = Post::new(engine, &instance, &port, wakes);
             post.start_with(&side);
             let sides = program.sides().clone();
-            let pump = ring.map(|ring| {
+            let pump = ring.zip(parts).map(|(ring, parts)| {
                 let reach = Reach {
                     engine: engine.clone(),
                     instance: instance.clone(),
                     builtins: kinds.len() as u32,
                     tells: tells.clone(),
                     ids: ids.clone(),
+                    handled: Arc::default(),
                 };
-                let hosts = parts.map(|parts| {
+                let hosts = program.lends().then(|| {
                     let lent = Lent {
                         kinds: program.lent(),
                         sides: sides.clone(),
                         side: number,
                         user: to_words(params),
                     };
-                    Threads::new(reach.clone(), parts, lent, at(&control))
+                    Threads::new(reach.clone(), parts.clone(), lent, at(&control))
                 });
-                Pump::start(reach, ring, side.clone(), port.clone(), hosts)
+                let wire = DeviceWire {
+                    reach: reach.clone(),
+                    parts,
+                    region: REGION_OF_EVENTS,
+                };
+                Pump::start(reach, ring, side.clone(), port.clone(), hosts, wire)
             });
             Local {
                 side,
@@ -915,11 +922,12 @@ impl ActorSystem {
             let control = from_words::<DevActorControl>(&control);
             self.open(&mut port)?;
             let Some(pump) = pump else { break control };
-            let before = pump.answers();
+            let (before, (wanted, done)) = (pump.answers(), pump.wishes());
             drop(port);
-            // Answers to asks with deadlines, and news of ends, go through the host, and actors handle them then.
-            pump.reaches(control.events_begun);
-            if pump.answers() == before {
+            // Answers to asks with deadlines, news of ends, and what follows from closures go through the host, and actors
+            // handle them then.
+            pump.reaches(control.events_begun, wanted);
+            if pump.answers() == before && done == wanted {
                 break control;
             }
         };
@@ -990,6 +998,8 @@ impl ActorSystem {
 impl Drop for ActorSystem {
     fn drop(&mut self) {
         self.shown.close();
+        let has_groups = |local: &Local| local.pump.is_some() && local.side.has_groups();
+        let holds = self.local.as_ref().is_some_and(has_groups);
         if let Some(local) = &self.local {
             local.sides.remove(local.number);
         }
@@ -998,8 +1008,8 @@ impl Drop for ActorSystem {
         let lends = |local: &Local| local.pump.as_ref().is_some_and(Pump::lends);
         // A closure that drops its system cannot wait for itself.
         let waits = closed.is_ok() && !crate::context::handles();
-        if waits && self.local.as_ref().is_some_and(lends) {
-            // Actors that the host was lent come back before the threads end that give them back.
+        if waits && (holds || self.local.as_ref().is_some_and(lends)) {
+            // Actors that the host was lent, or that are held for it, go on before the threads end that see to that.
             let anchor = self.port().anchor.take();
             if let Some(anchor) = anchor {
                 let _ = self.wait(anchor);

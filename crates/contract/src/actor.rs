@@ -69,6 +69,13 @@ crate::dev_consts! {
     pub const MESSAGE_TICK = 1 << 25;
     /// The same: it is a value of a channel, which goes back to the channel if its actor ends before.
     pub const MESSAGE_VALUE = 1 << 26;
+    /// The same: no message, but the group of the actor restarts it.
+    pub const MESSAGE_RESET = 1 << 27;
+    /// `DevMessage::head` in a mailbox: its handler has failed, and it is handled again if the host lets the actor go on. The
+    /// receiver's place has how often after that. GPUs only.
+    pub const MESSAGE_AGAIN = 1 << 28;
+    /// `DevMessage::head` of an ask that an actor has kept and lost: the actor would have ended, and began anew. GPUs only.
+    pub const KEPT_ENDED = 1 << 28;
     /// `DevMessage::head` of a cell that an actor keeps: it is not kept any more once the handler has returned. GPUs only.
     pub const KEPT_MARKED = 1 << 29;
     /// The same of an ask: its actor began anew and does not know it any more.
@@ -102,6 +109,11 @@ crate::dev_consts! {
     pub const EVENT_TICK = 11;
     /// An actor of the host (`from`), of the kind in word 0, has messages: the host handles them, and gives the actor back.
     pub const EVENT_LENT = 12;
+    /// An actor of a supervised group (`from`) is held: it would end as word 0 says, or its handler has failed (`HELD_FAILS`).
+    /// The host says whether it goes on.
+    pub const EVENT_HELD = 13;
+    /// Why an actor is held, next to how it would end: its handler has failed, and its kind does not restart it.
+    pub const HELD_FAILS = 3;
     /// A dead letter to `to`; its reason is added.
     pub const EVENT_LETTER = 16;
     /// Events that wait for the host at most; a power of two.
@@ -114,7 +126,7 @@ crate::dev_consts! {
     pub const NOTE_KNOWN = 2;
     /// Messages wait that are not in the mailbox.
     pub const NOTE_NEWS = 4;
-    /// The actor belongs to a supervised group. CPU engine only.
+    /// The actor belongs to a supervised group.
     pub const NOTE_SUPERVISED = 8;
     /// Width of the notes; on a GPU the newest of the news follows, plus one.
     pub const NOTE_BITS = 4;
@@ -181,6 +193,13 @@ crate::dev_consts! {
     /// The ask in cell `from`, which an actor has kept, ends with the reason in `head`. The item has the ask then; if an actor
     /// has asked, the host tells it.
     pub const ITEM_END = 15;
+    /// An actor that is held accepts messages again: it would have ended, and goes on.
+    pub const ITEM_REVIVE = 16;
+    /// An actor that is held gets its next turn: it begins anew if the head has `HELD_GOES_ON`, and ends otherwise. The rest
+    /// of the head is word 0 of its event.
+    pub const ITEM_HELD = 17;
+    /// See [`ITEM_HELD`].
+    pub const HELD_GOES_ON = 256;
     /// An actor of the host comes back: it ends.
     pub const PART_STOPS = 1;
     /// It has failed.
@@ -372,7 +391,8 @@ crate::dev_struct! {
         pub side: u64,
         /// On a GPU: the ring of events. The link of one is its number in the ring plus one, once it is complete.
         pub events: DevPtr<DevMessage>,
-        /// On a GPU, in a program with kinds for actors of the host: a region for each thread that runs their closures.
+        /// On a GPU, in a program that uses services: a region for the thread that takes events, and in one with kinds for
+        /// actors of the host one for each thread that runs their closures.
         pub parts: DevPtr<DevMessage>,
         /// Spelled-out hole.
         pub hole0: u64,

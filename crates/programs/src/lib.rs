@@ -7,6 +7,7 @@
 //! This crate is **internal** to everwarp; read it to learn how a program is written.
 
 pub mod actor_faults;
+pub mod actor_groups;
 pub mod actor_probe;
 pub mod actor_services;
 pub mod arrivals;

@@ -14,6 +14,7 @@ use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::image::source;
 use everwarp_contract::actor::{ACTOR_EVENTS, ACTOR_SHARDS, MAIL_COUNT_MAX};
 use everwarp_programs::actor_faults::FAULTS;
+use everwarp_programs::actor_groups::GROUPS;
 use everwarp_programs::actor_probe::PROBE;
 use everwarp_programs::actor_services::{PARTS, SERVICES};
 use everwarp_runtime::{Image, identifier};
@@ -40,6 +41,7 @@ type HostCase = fn(&Path) -> Result<(), Failed>;
 const PROBE_CPP: &str = include_str!("actors_on_host/actor_probe.cpp");
 const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
 const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
+const GROUPS_CPP: &str = include_str!("actors_on_host/actor_groups.cpp");
 const PARTS_CPP: &str = include_str!("actors_on_host/actor_parts.cpp");
 const KEEPERS_CPP: &str = include_str!("actors_on_host/keepers.cpp");
 const POOL_CPP: &str = include_str!("actors_on_host/pool.cpp");
@@ -49,6 +51,7 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_restart_and_undo_what_fails,
     random_schedules_lose_neither_events_nor_news,
     random_schedules_lend_actors_of_the_host_to_it,
+    random_schedules_hold_members_of_groups_until_the_host_decides,
     random_schedules_keep_each_free_number_in_one_hand,
     lanes_that_are_threads_have_no_data_race,
     stack_of_free_numbers_without_a_count_is_noticed,
@@ -73,6 +76,12 @@ const ALL: &[(&str, HostCase)] = cases![
     sender_that_is_not_woken_by_the_host_is_noticed,
     reply_that_does_not_wait_for_the_outbox_is_noticed,
     stopped_actor_that_goes_on_is_noticed,
+    held_member_that_is_not_counted_is_noticed,
+    held_member_that_finds_no_place_in_the_ring_is_noticed,
+    member_that_ends_without_a_decision_is_noticed,
+    member_that_goes_on_before_the_decision_is_noticed,
+    reset_that_keeps_the_state_is_noticed,
+    message_that_is_handled_again_once_too_often_is_noticed,
     every_operator_of_a_module_computes_the_same,
     generated_modules_compute_the_same,
     imports_of_modules_do_the_same,
@@ -81,6 +90,7 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_end_each_ask_that_is_kept,
     kept_asks_that_do_not_end_with_their_actor_are_noticed,
     asks_that_a_restart_forgets_are_noticed,
+    asks_that_a_member_forgets_when_it_goes_on_are_noticed,
     undone_reply_to_a_kept_ask_is_noticed,
     undone_timers_that_stay_are_noticed,
     timer_that_fires_after_it_was_cancelled_is_noticed,
@@ -121,6 +131,17 @@ fn random_schedules_lend_actors_of_the_host_to_it(folder: &Path) -> Result<(), F
     for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
         let folder = folder.join(name);
         write_parts(&folder, places)?;
+        run(&compile(&folder, &["-O1"])?, 1, 400)?;
+    }
+    Ok(())
+}
+
+fn random_schedules_hold_members_of_groups_until_the_host_decides(
+    folder: &Path,
+) -> Result<(), Failed> {
+    for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
+        let folder = folder.join(name);
+        write_groups(&folder, places)?;
         run(&compile(&folder, &["-O1"])?, 1, 400)?;
     }
     Ok(())
@@ -178,6 +199,9 @@ fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed>
     let parts = folder.join("parts");
     write_parts(&parts, 8)?;
     run(&compile(&parts, &flags)?, 1, 60)?;
+    let groups = folder.join("groups");
+    write_groups(&groups, 8)?;
+    run(&compile(&groups, &flags)?, 1, 60)?;
     let folder = folder.join("services");
     write_services(&folder, 8)?;
     run(&compile(&folder, &flags)?, 1, 60)
@@ -253,8 +277,9 @@ fn activated_actor_that_does_not_look_at_its_news_is_noticed(folder: &Path) -> R
 }
 
 fn news_for_the_slots_last_actor_are_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "const bool own = load(&s->cells[at - 1].to, relaxed, gpu) == actor_id(number, generation);";
-    is_noticed_of_services(folder, "news.cuh", right, "const bool own = true;")
+    let right =
+        "bool own = load(&s->cells[at - 1].to, relaxed, gpu) == actor_id(number, generation);";
+    is_noticed_of_services(folder, "news.cuh", right, "bool own = true;")
 }
 
 fn news_that_come_back_in_another_order_are_noticed(folder: &Path) -> Result<(), Failed> {
@@ -292,6 +317,38 @@ fn stopped_actor_that_goes_on_is_noticed(folder: &Path) -> Result<(), Failed> {
     is_noticed_of_parts(folder, "part.cuh", right, "")
 }
 
+fn held_member_that_is_not_counted_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "  add(pending, 1u, relaxed, gpu);";
+    is_noticed_of_groups(folder, "hold.cuh", right, "")
+}
+
+fn held_member_that_finds_no_place_in_the_ring_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (bell == REPORT_DONE) return;";
+    let wrong = "if (bell == REPORT_DONE || bell == REPORT_FULL) return;";
+    is_noticed_of_groups(folder, "hold.cuh", right, wrong)
+}
+
+fn member_that_ends_without_a_decision_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "(load(&slot->notes, relaxed, gpu) & NOTE_SUPERVISED) != 0) {";
+    is_noticed_of_groups(folder, "mailbox.cuh", right, "false) {")
+}
+
+fn member_that_goes_on_before_the_decision_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if constexpr (K::services) open = open && !a.failed;";
+    is_noticed_of_groups(folder, "turn.cuh", right, "")
+}
+
+fn reset_that_keeps_the_state_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (resets && clears != RESETS_CLEAR_NOTHING) actor_clear(s, number, clears);";
+    is_noticed_of_groups(folder, "news.cuh", right, "")
+}
+
+fn message_that_is_handled_again_once_too_often_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "store(&a.cells[at].to, (u64)left, relaxed, gpu);";
+    let wrong = "store(&a.cells[at].to, (u64)left + 1, relaxed, gpu);";
+    is_noticed_of_groups(folder, "hold.cuh", right, wrong)
+}
+
 fn random_schedules_end_each_ask_that_is_kept(folder: &Path) -> Result<(), Failed> {
     for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
         let folder = folder.join(name);
@@ -311,8 +368,14 @@ fn kept_asks_that_do_not_end_with_their_actor_are_noticed(folder: &Path) -> Resu
 }
 
 fn asks_that_a_restart_forgets_are_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "kept_lose(a.cells, a.own, lists);";
+    let right = "kept_lose(a.cells, a.own, lists, KEPT_LOST);";
     is_noticed_of_keepers(folder, "turn.cuh", right, "{}")
+}
+
+fn asks_that_a_member_forgets_when_it_goes_on_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let marks = "fails ? KEPT_LOST : KEPT_LOST | KEPT_ENDED";
+    let right = format!("if (clears != 0) kept_lose(a.cells, a.own, lists, {marks});");
+    is_noticed_of_keepers(folder, "hold.cuh", &right, "")
 }
 
 fn undone_reply_to_a_kept_ask_is_noticed(folder: &Path) -> Result<(), Failed> {
@@ -362,6 +425,16 @@ fn is_noticed_of_parts(
     is_noticed(folder, header, right, wrong, 400)
 }
 
+fn is_noticed_of_groups(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    write_groups(folder, 8)?;
+    is_noticed(folder, header, right, wrong, 400)
+}
+
 fn is_noticed_of_services(
     folder: &Path,
     header: &str,
@@ -380,6 +453,12 @@ fn write_services(folder: &Path, places: u32) -> Result<(), Failed> {
 /// The same with a kind for actors of the host.
 fn write_parts(folder: &Path, places: u32) -> Result<(), Failed> {
     write_sources(folder, &PARTS, PARTS_CPP)?;
+    shorten_ring(folder, places)
+}
+
+/// The sources of `actor_groups`.
+fn write_groups(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &GROUPS, GROUPS_CPP)?;
     shorten_ring(folder, places)
 }
 

@@ -5,6 +5,8 @@
 
 #[path = "conformance/actor_faults.rs"]
 mod actor_faults;
+#[path = "conformance/actor_groups.rs"]
+mod actor_groups;
 #[path = "conformance/actor_hosts.rs"]
 mod actor_hosts;
 #[path = "conformance/actor_services.rs"]
@@ -79,6 +81,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actors::ALL,
         actors::ONLY_WGPU,
         actor_faults::ALL,
+        actor_groups::ALL,
         actor_hosts::ALL,
         actor_services::ALL,
         module_actors::ALL,
@@ -163,6 +166,7 @@ const VALIDATED: [&str; 5] = [
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [
+        actor_groups::ALL,
         actor_hosts::ALL,
         actor_services::ALL,
         module_actors::ALL,

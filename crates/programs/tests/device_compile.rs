@@ -11,8 +11,8 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_probe, actor_services, arrivals, benchmarks, echo, fib,
-    file_probe, gather, heap_probe, naps, page_probe, probe, standard, words,
+    REGISTRY, actor_faults, actor_groups, actor_probe, actor_services, arrivals, benchmarks, echo,
+    fib, file_probe, gather, heap_probe, naps, page_probe, probe, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -129,6 +129,11 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
     let image = Image::of(vec![actor_services::hosts().program()]);
     assert_no_frames(&frames(nvrtc, &image, &[90]));
+    let image = Image::of(vec![actor_groups::GROUPS.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    // For sm_100, ptxas spills a register of the program with kinds of all sorts and one of the host.
+    let image = Image::of(vec![actor_groups::WITH_HOSTS.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
     // For sm_80, ptxas spills three registers of the program that has all kinds that fail.
     let image = Image::of(vec![actor_faults::FAULTS.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[90, 100]));

@@ -36,7 +36,7 @@ use crate::turn::Turn;
 
 pub(crate) use memory::Own;
 pub(crate) use run::Lent;
-pub(crate) use threads::{Loan, REGIONS, Threads};
+pub(crate) use threads::{Loan, REGION_OF_EVENTS, REGIONS, Threads};
 pub(crate) use wire::{DeviceWire, Wire};
 
 /// In the number of a deadline or a timer that the host has set, which a GPU does not know.
@@ -222,7 +222,7 @@ impl Far {
 }
 
 /// An item.
-fn item(what: u32, head: u32, to: ActorId) -> DevMessage {
+pub(crate) fn item(what: u32, head: u32, to: ActorId) -> DevMessage {
     DevMessage {
         next: what,
         head,

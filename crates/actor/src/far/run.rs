@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use everwarp_contract::actor::{
-    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, EVENT_SHIFT, MESSAGE_TICK,
-    MESSAGE_TIMER, MESSAGE_VALUE, PART_ITEMS,
+    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, DEAD_FAILED, DEAD_NO_REPLY, EVENT_SHIFT, MESSAGE_RESET,
+    MESSAGE_TICK, MESSAGE_TIMER, MESSAGE_VALUE, PART_ITEMS,
 };
 use everwarp_contract::{
     DevActors, DevMessage, DevPtr, DevTask, DevType, FunctionId, GroupId, InstanceId, Priority,
@@ -66,8 +66,12 @@ impl Runner {
             return Err(error);
         }
         let wire = &mut *self.far.wire.borrow_mut();
+        let wakes = self.far.wakes.take();
+        if wakes {
+            wire.wants();
+        }
         wire.give_back(back, &items)?;
-        match self.far.wakes.take() {
+        match wakes {
             true => wire.wake(),
             false => Ok(()),
         }
@@ -129,7 +133,10 @@ impl Runner {
                 write_message(&table.cells[cell as usize], &message);
                 self.far.stands_for(cell, record.next);
             }
-            turns.handle(&mut turn, &mut host, &[message], &mut asks);
+            match record.head & MESSAGE_RESET != 0 && news {
+                true => turns.reset(&mut turn, &mut host),
+                false => turns.handle(&mut turn, &mut host, &[message], &mut asks),
+            }
             self.far.drain(&mut turn);
             let (stops, pauses) = (turn.stopping, turn.pauses);
             turn.give_back();

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use everwarp_contract::actor::{
-    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, MESSAGE_ASK, MESSAGE_HOST, MESSAGE_NEWS, MESSAGE_TICK,
-    MESSAGE_TIMER,
+    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, MESSAGE_ASK, MESSAGE_HOST, MESSAGE_NEWS, MESSAGE_RESET,
+    MESSAGE_TICK, MESSAGE_TIMER, NOTE_SUPERVISED,
 };
 
 use super::run::Runner;
@@ -17,7 +17,7 @@ use super::wire::{Back, Taken};
 use super::*;
 use crate::context::ActorCx;
 use crate::program::{ActorProgram, Kind};
-use crate::side::{Clock, Side, Sides, Strategy, Supervision};
+use crate::side::{Clock, Member, Policy, Side, Sides, Strategy, Supervision};
 
 const ADA: ActorId = ActorId::new(1, 1);
 const BOB: ActorId = ActorId::new(2, 1);
@@ -276,12 +276,7 @@ fn what_a_gpu_does_not_have_is_refused_by_name() {
     let mut number = 0;
     let did = lend(&messages, 0, move |actor, _| {
         number += 1;
-        if number == 1 {
-            let supervision = Supervision::new(Strategy::OneForOne, 1, Duration::ZERO);
-            let refused = actor.supervise(supervision, &[]);
-            let refused = refused.expect_err("a GPU has none").to_string();
-            assert!(refused.contains("supervised groups"), "{refused}");
-        } else {
+        if number == 2 {
             actor.tell_with(BOB, 1, &[], vec![1]);
         }
     });
@@ -292,6 +287,47 @@ fn what_a_gpu_does_not_have_is_refused_by_name() {
         ..back(2)
     };
     assert_eq!(did, [Did::Back(expected, vec![])]);
+}
+
+#[test]
+fn group_restarts_a_closure_that_fails_and_resets_are_no_messages() {
+    let mut reset = message(0, &[], 0);
+    reset.head = MESSAGE_NEWS | MESSAGE_RESET;
+    let taken = Taken {
+        news: true,
+        messages: vec![reset, message(2, &[], 70), message(3, &[], 71)],
+        notes: NOTE_SUPERVISED,
+        ..Taken::default()
+    };
+    let (did, side) = lend_of(
+        Kind::host("host"),
+        taken,
+        0,
+        |actor, message| match message.tag() {
+            2 => {
+                let supervision = Supervision::new(Strategy::OneForAll, 1, Duration::from_secs(1));
+                let members = [ADA, BOB].map(|id| Member::Actor(id, Policy::Permanent));
+                let group = actor.supervise(supervision, &members);
+                group.expect("both live");
+            }
+            _ => actor.fail(),
+        },
+    );
+    let expected = Back {
+        counts: [0, 1, 2],
+        ..back(2)
+    };
+    let knows = |id: ActorId| Did::Items(vec![(ITEM_NOTE, id.bits(), 0)]);
+    let expected = [
+        knows(ADA),
+        knows(BOB),
+        Did::Back(expected, vec![]),
+        // The other member begins anew, too.
+        Did::Woke,
+    ];
+    assert_eq!(did, expected);
+    let (reset, _) = side.send_news(BOB).expect("it is to begin anew");
+    assert_eq!(reset, Message::OF_RESET);
 }
 
 #[test]

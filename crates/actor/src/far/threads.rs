@@ -13,9 +13,11 @@ use super::wire::DeviceWire;
 use crate::events::Reach;
 use crate::id::ActorId;
 
-/// The most threads of a system, and the regions: theirs, after one of the thread that takes events.
+/// The most threads of a system.
 const MOST: u32 = 4;
-/// How many regions there are.
+/// The region of the thread that takes events.
+pub(crate) const REGION_OF_EVENTS: u32 = 0;
+/// How many regions there are with those of the threads, which come after that one.
 pub(crate) const REGIONS: u32 = 1 + MOST;
 
 /// An actor that the host is lent.
@@ -59,10 +61,6 @@ impl Threads {
             lent: Arc::new(lent),
             key,
         }))
-    }
-    /// The way to the actors of the thread that takes events.
-    pub(crate) fn wire_of_events(&self) -> DeviceWire {
-        self.0.wire(0)
     }
     /// The host was lent an actor.
     pub(crate) fn push(&self, loan: Loan) {

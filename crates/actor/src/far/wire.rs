@@ -48,6 +48,9 @@ pub(crate) trait Wire {
     /// Does items in order; the link of each says what became of it. `stops`: the first message that does not fit is the
     /// last item that is done.
     fn act(&mut self, items: &mut [DevMessage], stops: bool) -> Result<(), Error>;
+    /// Before an actor is given back: the thread that takes events is about to be woken, and the system settles when that has
+    /// done what is to be done.
+    fn wants(&mut self) {}
     /// Lets the thread that takes events look at what is to be done.
     fn wake(&mut self) -> Result<(), Error>;
 }
@@ -122,6 +125,9 @@ impl Wire for DeviceWire {
             .run(Builtin::Do, stops.into(), self.region, end)?;
         items.copy_from_slice(&self.read(PART_ITEM, items.len())?);
         Ok(())
+    }
+    fn wants(&mut self) {
+        self.reach.handled.want();
     }
     fn wake(&mut self) -> Result<(), Error> {
         self.reach.run(Builtin::Ring, 0, 0, 0).map(drop)

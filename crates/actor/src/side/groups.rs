@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use everwarp_contract::actor::HELD_FAILS;
+
 use crate::ending::Ending;
 use crate::id::ActorId;
 use crate::restarts::Restarts;
@@ -84,6 +86,28 @@ struct Group {
 
 #[derive(Debug, Default)]
 pub(super) struct Groups(Vec<Group>);
+
+/// Why a GPU holds an actor of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Its handler has failed, and its kind does not restart it.
+    Fails,
+    /// It would end.
+    Ends(Ending),
+}
+
+impl Held {
+    /// Word 0 of the event.
+    pub(crate) fn of(word: u64) -> Self {
+        match word {
+            0..3 => Self::Ends(Ending::ALL[word as usize]),
+            // No GPU writes another one than this.
+            _ => Self::Fails,
+        }
+    }
+}
+
+const _: () = assert!(HELD_FAILS == 3, "the endings come before it");
 
 /// Why a group was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +297,24 @@ impl Side {
             Policy::Temporary => false,
         };
         wanted && !state.group(group).stats.ended
+    }
+    /// A GPU holds an actor that would end like this, or whose handler has failed. Returns whether it begins anew, which is
+    /// what its turn on the CPU engine decides in two steps.
+    pub(crate) fn goes_on(&self, actor: ActorId, held: Held) -> bool {
+        match held {
+            Held::Fails => self.restarts(actor),
+            Held::Ends(ending) => {
+                let revives = self.revives(actor, ending);
+                if revives {
+                    self.revived(actor);
+                }
+                revives
+            }
+        }
+    }
+    /// Whether there are groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.state().groups.0.is_empty()
     }
     /// It goes on. Its restart counts.
     pub(crate) fn revived(&self, actor: ActorId) {

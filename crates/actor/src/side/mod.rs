@@ -34,8 +34,8 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use channels::{Receiving, Sending, ValueType, Words};
 pub use dead_letters::{DeadLetter, DeadLetters};
-pub(crate) use groups::NotSupervised;
 pub use groups::{GroupId, GroupStats, Member, Policy, Strategy, Supervision};
+pub(crate) use groups::{Held, NotSupervised};
 pub use kept::KeptAsk;
 pub(crate) use names::NotNamed;
 pub(crate) use part::Part;

@@ -23,6 +23,10 @@ impl Part {
     pub(crate) fn own(&self) -> Arc<Mutex<Own>> {
         self.1.clone()
     }
+    /// An actor of the host that a GPU holds begins anew.
+    pub(crate) fn begins_anew(&self) {
+        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = Own::default();
+    }
     /// Handles a message.
     pub(crate) fn run(&self, actor: &mut ActorCx<'_, '_, '_>, message: &Message) {
         let mut closure = self.0.lock().unwrap_or_else(PoisonError::into_inner);

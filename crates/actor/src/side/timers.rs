@@ -131,8 +131,7 @@ impl Side {
                 record.sent.push_back(News::Value(value));
                 Some((message, false))
             }
-            // Groups are on the CPU engine only.
-            News::Reset => None,
+            News::Reset => Some((Message::OF_RESET, false)),
         }
     }
     /// An actor that a GPU has lent to the host handles the oldest value that it was sent.

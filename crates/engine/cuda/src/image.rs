@@ -17,6 +17,7 @@ macro_rules! sources {
 /// The device sources of the scheduler. They are part of the binary.
 const SOURCES: &[(&str, &str)] = sources! {
     "actor/actor.cuh"
+    "actor/hold.cuh"
     "actor/host.cuh"
     "actor/kept.cuh"
     "actor/lend.cuh"

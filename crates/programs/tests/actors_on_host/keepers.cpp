@@ -1,5 +1,7 @@
 // Scenarios of modules that keep asks and have timers: see `modules/keeper.wat`. The host does what it must with events: it
-// ends asks with deadlines, and sends the messages of timers, some of them after they were cancelled.
+// ends asks with deadlines, and sends the messages of timers, some of them after they were cancelled. Some actors are members of
+// groups, which restart them when they would end, and with others.
+#define HOLDS
 #include "world.h"
 
 #include <map>
@@ -16,6 +18,16 @@ std::vector<Timer> timers;
 std::map<u64, std::pair<u64, u64>> deadlines;  // the asker and its own number
 size_t seen;
 u64 letters;
+// Whether members go on that would end.
+bool stays;
+
+void held(const DevMessage& event) {
+  CHECK(event.words[0] <= ew::ENDING_KILLED, "the kind of member %llx restarts it", event.from);
+  std::vector<DevMessage> items;
+  if (stays) items.push_back(item(ITEM_REVIVE, 0, event.from));
+  items.push_back(item(ITEM_HELD, (u32)event.words[0] | (stays ? HELD_GOES_ON : 0), event.from));
+  decide(items);
+}
 
 // Carries out what events ask for. Some messages of timers are on their way when the host learns of anything later.
 void pump() {
@@ -51,6 +63,7 @@ void pump() {
       case EVENT_ENDED:
         std::erase_if(timers, [&](const Timer& timer) { return timer.owner == event.to; });
         break;
+      case EVENT_HELD: break;
       default:
         CHECK(what >= EVENT_LETTER && what <= EVENT_LETTER + DEAD_DROPPED, "event %u", what);
         letters++;
@@ -91,6 +104,16 @@ void scenario(u64) {
     kinds[i] = i < 2 ? PLAIN : random_below(3);
     actors[i] = launch(kinds[i], i);
   }
+  stays = true;
+  bool member[MOST] = {};
+  for (u32 i = 2; i < n; i++) {
+    // The others fail if they have forgotten what they keep.
+    member[i] = kinds[i] == ANEW && random_below(2) == 0;
+    if (!member[i]) continue;
+    ids[i] = actors[i];
+    submit(HOST_NOTE, NOTE_KNOWN | NOTE_SUPERVISED, i, 1);
+  }
+  run_all();
   submit(HOST_EVENTS, 0, 0, 0);
   settle();
   u64 asked = 0, sent = 0;
@@ -104,7 +127,13 @@ void scenario(u64) {
         case 0: ask(actors[i], tag_enter, {what | 16}), asked++; break;
         case 1: tell(actors[asker], tag_send, {actors[i], what | 16}), sent++; break;
         case 2: tell(actors[asker], tag_send_within, {actors[i], 5000, what | 16}), sent++; break;
-        case 3: fire(); break;
+        case 3: {
+          fire();
+          DevMessage reset = message(actors[i], 0, {});
+          reset.head = MESSAGE_RESET;
+          if (member[i]) news({reset});
+          break;
+        }
         case 4: tell(actors[asker], tag_go, {what & 127}); break;
         default: tell(actors[i], tag_go, {what});
       }
@@ -123,6 +152,7 @@ void scenario(u64) {
     }
   }
   audit(false);
+  stays = false;
   // All but the askers end, and so do their asks.
   for (u32 i = 2; i < n; i++) ids[i - 2] = actors[i];
   for (u32 i = 2; i < n; i++) signal(random_below(2), i - 2);

@@ -5,6 +5,7 @@
 // for modules: which kinds keep asks or have timers.
 #pragma once
 #include <cassert>
+#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -35,7 +36,7 @@ constexpr u32 WIDTH = 4, WARPS = 3;
 #endif
 constexpr u32 LANES = WARPS * WIDTH, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
 enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_EVENTS, HOST_COUNT,
-             HOST_RING, HOST_NEWS, HOST_NOTE, HOST_TAKE, HOST_RETURN, HOST_DO };
+             HOST_RING, HOST_NEWS, HOST_NOTE, HOST_DO, HOST_TAKE, HOST_RETURN };
 
 void show();
 u64 seed, state_of_random;
@@ -96,6 +97,13 @@ std::vector<DevMessage> events;
 void lent(const DevMessage& event);
 void lent_ended(u32 group);
 #endif
+#ifdef HOLDS
+// An actor is held until the host has decided.
+void held(const DevMessage& event);
+// The host's decisions, as items; one is carried out after the other.
+std::deque<std::vector<DevMessage>> decisions;
+u32 deciding;
+#endif
 
 // With the lock. Returns the group of the submission.
 u32 push(u32 fn, u32 tag, u64 argument) {
@@ -111,10 +119,35 @@ void submit(u32 fn, u32 tag, u32 lo, u32 hi) {
   std::lock_guard<std::mutex> held(lock);
   push(fn, tag, ew::Lane::pack(lo, hi));
 }
+#ifdef HOLDS
+// With the lock.
+void next_decision() {
+  if (deciding != GROUPS || decisions.empty()) return;
+  const std::vector<DevMessage>& items = decisions.front();
+  for (u32 i = 0; i < items.size(); i++) parts[PART_ITEM + i] = items[i];
+  deciding = push(HOST_DO, 0, ew::Lane::pack(0, (u32)items.size() << 16));
+  decisions.pop_front();
+}
+void decide(const std::vector<DevMessage>& items) {
+  decisions.push_back(items);
+  next_decision();
+}
+DevMessage item(u32 what, u32 head, u64 to) {
+  DevMessage made{};
+  made.next = what, made.head = head, made.to = to;
+  return made;
+}
+#endif
 // A submission has ended. If there are events, the host takes them and waits again.
 void ended(u32 group) {
 #ifdef LENDS
   if (group != events_group) lent_ended(group);
+#endif
+#ifdef HOLDS
+  if (group == deciding) {
+    deciding = GROUPS;
+    next_decision();
+  }
 #endif
   if (group != events_group) return;
   const u64 count = groups[group].value;
@@ -124,6 +157,9 @@ void ended(u32 group) {
     events.push_back(event);
 #ifdef LENDS
     if (event.head >> EVENT_SHIFT == EVENT_LENT) lent(event);
+#endif
+#ifdef HOLDS
+    if (event.head >> EVENT_SHIFT == EVENT_HELD) held(event);
 #endif
   }
   push(HOST_EVENTS, 0, events.size());
@@ -426,6 +462,9 @@ void begin(u64 number) {
   memset(&control, 0, sizeof control), memset(groups, 0, sizeof(DevGroup) * (next_group + 1));
   next_group = next_record = 0, leaves = false;
   std::fill(over.begin(), over.end(), false);
+#ifdef HOLDS
+  decisions.clear(), deciding = GROUPS;
+#endif
   events.clear(), events_group = GROUPS, memset(ring, 0, sizeof ring);
   all_steps += steps, steps = 0;
   // Whatever a cell held before.

@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use everwarp::actor::{
-    ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Ending, Member, Policy, Strategy,
-    Supervision, Tell, TimerId,
+    ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Ending, Tell, TimerId,
 };
 use everwarp::{Device, Engine, EngineKind, Select};
 use everwarp_programs::actor_services::{
@@ -31,7 +30,7 @@ pub(crate) const ALL: &[Case] = cases![
     services_survive_while_the_system_settles,
     system_with_timers_and_events_ends,
     engine_whose_actors_idle_is_not_stuck,
-    groups_and_payloads_work_or_are_refused_by_name,
+    payloads_work_or_are_refused_by_name,
 ];
 
 const LONG: Duration = Duration::from_secs(60);
@@ -391,27 +390,15 @@ fn engine_whose_actors_idle_is_not_stuck(select: Select) {
 }
 
 /// A GPU refuses them.
-fn groups_and_payloads_work_or_are_refused_by_name(select: Select) {
+fn payloads_work_or_are_refused_by_name(select: Select) {
     let (engine, system) = start(select);
     let [agent] = launch(&system, AGENT);
-    let hour = Duration::from_secs(3600);
-    let group = system.supervise(
-        Supervision::new(Strategy::OneForOne, 1, hour),
-        &[Member::Actor(agent, Policy::Permanent)],
-    );
     let told = system.tell_with(agent, ADD, &[5], vec![1]);
     if engine.kind() == EngineKind::Cpu {
-        let group = group.expect("the CPU engine has them");
-        assert_eq!(system.group(group).expect("it exists").members, 1);
         told.expect("it lives");
         assert_eq!(state(&system, agent).sum, 5);
         return;
     }
-    let refused = group.expect_err("a GPU has none");
-    assert!(
-        matches!(refused, ActorError::CpuOnly { what } if what.contains("groups")),
-        "{refused}"
-    );
     let refused = told.expect_err("a GPU has none");
     assert!(
         matches!(refused.error, ActorError::CpuOnly { what } if what.contains("payloads")),

@@ -50,6 +50,12 @@ EW_CALL void actor_answer(DevMessage* record, const DevMessage* cell, u32 head) 
 constexpr u32 TURN_FRESH = 1;
 // The actor has ended, which the host does not know yet; how is in the next byte.
 constexpr u32 TURN_REPORTS = 2;
+// The actor is to be held, which the host does not know yet; why is in the next byte. See hold.cuh, as for what follows.
+constexpr u32 TURN_HOLDS = 4;
+// The actor was held, and begins anew.
+constexpr u32 TURN_ANEW = 8;
+// The actor was held, and ends.
+constexpr u32 TURN_OVER = 16;
 
 // What host functions and turns have in common: the task, and the turns that it queues.
 struct ActorTask {
@@ -112,6 +118,14 @@ struct ActorTask {
     return 0;
   }
 };
+
+// How an actor has ended: the numbers of crates/actor/src/ending.rs.
+constexpr u32 ENDING_STOPPED = 0;
+constexpr u32 ENDING_FAILED = 1;
+constexpr u32 ENDING_KILLED = 2;
+
+// What an actor that stops itself has in `again`, which it does not need any more.
+constexpr u64 ENDS_ITSELF = ~0ull;
 
 // Where the outbox stops: the ring of events is full.
 constexpr u64 HOST_FULL = ~0ull;
@@ -222,10 +236,7 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void stop() { stopping = true; }
   __device__ __forceinline__ void fail() {
     failed = true;
-    if (!lives_on) {
-      stopping = true;
-      note_failed();
-    }
+    if (!lives_on) end_failed();
   }
 
   // The same in a program that uses services (`Kind::services`). Each is one of the messages that the handler sends.
@@ -270,10 +281,16 @@ struct Actor : ActorTask {
 
   // What turns are made of; see crates/actor/src/turn.rs.
 
-  __device__ __forceinline__ void note_failed() {
-    // Without services there are no other notes.
-    if (serves) fetch_or(&slot()->notes, NOTE_FAILED, relaxed, gpu);
-    else store(&slot()->notes, NOTE_FAILED, relaxed, gpu);
+  // The actor has failed, and its kind does not restart it: it ends. With services the turn sees to that, because its group
+  // may restart it.
+  __device__ __forceinline__ void end_failed() {
+    if (serves) {
+      fetch_or(&slot()->notes, NOTE_FAILED, relaxed, gpu);
+    } else {
+      // There are no other notes.
+      store(&slot()->notes, NOTE_FAILED, relaxed, gpu);
+      stopping = true;
+    }
   }
   // An event of this actor, with `words` of its content counted in its head.
   template <class... W>

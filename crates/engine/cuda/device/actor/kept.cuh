@@ -107,14 +107,16 @@ EW_CALL u32 kept_undo(DevMessage* cells, u8* own, u64 now) {
   return free;
 }
 
-// A restart: the timers of the actor stay, and its asks are lost. They stay in their list until they are ended.
-EW_CALL void kept_lose(DevMessage* cells, u8* own, u64 lists) {
+// A restart: the timers of the actor stay, and its asks are lost. They stay in their list until they are ended. `mark` is
+// KEPT_LOST, with KEPT_ENDED if the actor would have ended.
+EW_CALL void kept_lose(DevMessage* cells, u8* own, u64 lists, u32 mark) {
   store((u64*)own + 1, lists, relaxed, gpu);
   u32 at = kept_first(lists, KEPT_ASKS);
   if (at != 0) store((u64*)own, KEPT_HAS_LOST, relaxed, gpu);
   for (; at != 0; at = load(&cells[at - 1].next, relaxed, gpu)) {
     u32* head = &cells[at - 1].head;
-    store(head, load(head, relaxed, gpu) | KEPT_LOST, relaxed, gpu);
+    const u32 seen = load(head, relaxed, gpu);
+    if ((seen & KEPT_LOST) == 0) store(head, seen | mark, relaxed, gpu);
   }
 }
 // An ask that is to be ended: any, or one that is lost. Plus one; 0 if there is none.
@@ -156,7 +158,8 @@ EW_FN void kept_take_back(Actor& a) {
 // have no bound. Returns false, and leaves it, if there is no room for an event.
 EW_FN bool kept_end(Actor& a, u32 at) {
   DevMessage* cell = a.cells + at;
-  const u32 seen = load(&cell->head, relaxed, gpu), reason = (seen & KEPT_LOST) != 0 ? DEAD_FAILED : DEAD_ENDED;
+  const u32 seen = load(&cell->head, relaxed, gpu);
+  const u32 reason = (seen & (KEPT_LOST | KEPT_ENDED)) == KEPT_LOST ? DEAD_FAILED : DEAD_ENDED;
   const u64 from = load(&cell->from, relaxed, gpu);
   const bool letter = (seen & KEPT_SHOWN) == 0 && a.shows();
   if (letter || (seen & (MESSAGE_DEADLINE | MESSAGE_HOST)) == MESSAGE_DEADLINE) {

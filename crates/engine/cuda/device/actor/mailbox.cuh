@@ -235,6 +235,8 @@ constexpr u32 FINISHED_AGAIN = 1;  // the caller queues another turn
 constexpr u32 FINISHED_LATER = 2;  // it ends when it has left the list that it is in
 constexpr u32 FINISHED_ENDED = 3;  // the caller gives the slot back
 constexpr u32 FINISHED_KILLED = 4;  // the same of an actor that was told to end now
+constexpr u32 FINISHED_HELD = 5;   // it would have ended, and the host decides: it stays busy, and accepts nothing
+constexpr u32 FINISHED_HELD_KILLED = 6;  // the same of an actor that was told to end now
 
 // The turn is over: `handled` messages are done, and `outbox` says whether some could not be delivered.
 struct ActorFinish {
@@ -242,8 +244,8 @@ struct ActorFinish {
   u32 woken;
 };
 // `seen` is the word as the turn has seen it last.
-// `order` is release, or acq_rel for a turn that looks at its notes afterwards.
-template <class O>
+// `order` is release, or acq_rel for a turn that looks at its notes afterwards. `serves`: the actor may belong to a group.
+template <bool serves, class O>
 EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool outbox, u64 seen, u32 generation, O order) {
   DevActor* slot = slots + number;
   const bool paused = mail_has(seen, MAIL_PAUSED) && !mail_has(seen, MAIL_KILL);
@@ -264,6 +266,8 @@ EW_CALL ActorFinish actor_finish(DevActor* slots, u32 number, u32 handled, bool 
     } else if (!empty || !mail_has(seen, MAIL_STOP | MAIL_KILL)) {
       next &= ~mail_flag(MAIL_BUSY);
       finished = FINISHED_IDLE;
+    } else if (serves && (load(&slot->notes, relaxed, gpu) & NOTE_SUPERVISED) != 0) {
+      finished = mail_has(seen, MAIL_KILL) ? FINISHED_HELD_KILLED : FINISHED_HELD;
     } else if (mail_has(seen, MAIL_LISTED)) {
       next |= mail_flag(MAIL_MUTED);
       finished = FINISHED_LATER;

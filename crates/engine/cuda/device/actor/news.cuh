@@ -49,25 +49,43 @@ EW_CALL bool actor_note(const DevActors* s, u64 id, u32 notes) {
   return actor_lives(seen, load(actor_meta(slot), relaxed, gpu), actor_generation(id));
 }
 
-// The turn: takes all news, the oldest first. Those that are for an actor before this one are in a list of their own.
+// The first bytes of the state of the actor in a slot are zeros.
+EW_FN void actor_clear(const DevActors* s, u32 number, u32 bytes) {
+  u64* state = (u64*)(s->states + (u64)number * s->state_bytes);
+  for (u32 i = 0; i < bytes / 8; i += 2) store_pair(state + i, 0, 0, relaxed, gpu);
+}
+
+constexpr u32 RESETS_ARE_NEWS = NONE;       // the host takes them
+constexpr u32 RESETS_CLEAR_NOTHING = NONE - 1;  // the caller begins anew
+
+// The turn: takes all news, the oldest first. Those that are for an actor before this one are in a list of their own, as are
+// resets: at the first of them `clears` bytes of the state become zeros, before all news that are taken with them.
 struct ActorNews {
   u32 own;
   u32 strange;
+  bool resets;
 };
-EW_CALL ActorNews actor_take_news(const DevActors* s, u32 number, u32 generation) {
+EW_CALL ActorNews actor_take_news(const DevActors* s, u32 number, u32 generation, u32 clears) {
   // Acquire: the messages.
   u32 at = fetch_and(&s->slots[number].notes, (1u << NOTE_BITS) - 1 & ~NOTE_NEWS, acquire, gpu) >> NOTE_BITS;
   u32 front = 0, strange = 0;
+  bool resets = false;
   while (at != 0) {
     u32* link = &s->cells[at - 1].next;
     const u32 next = load(link, relaxed, gpu);
-    const bool own = load(&s->cells[at - 1].to, relaxed, gpu) == actor_id(number, generation);
+    bool own = load(&s->cells[at - 1].to, relaxed, gpu) == actor_id(number, generation);
+    if (own && clears != RESETS_ARE_NEWS && (load(&s->cells[at - 1].head, relaxed, gpu) & MESSAGE_RESET) != 0) {
+      add(&s->control->restarts, (u64)1, relaxed, gpu);
+      own = false;
+      resets = true;
+    }
     store(link, own ? front : strange, relaxed, gpu);
     if (own) front = at;
     else strange = at;
     at = next;
   }
-  return {front, strange};
+  if (resets && clears != RESETS_CLEAR_NOTHING) actor_clear(s, number, clears);
+  return {front, strange, resets};
 }
 
 // An actor was activated: as `actor_news`, for news that came while it was deactivated.
@@ -136,17 +154,30 @@ EW_CALL void actor_return_news(const DevActors* s, u32 number, u32 news) {
 constexpr u32 REPORT_FULL = NONE;      // the caller keeps the event
 constexpr u32 REPORT_DONE = NONE - 1;  // the ring has it; any other value is the held group that the caller completes
 
+// A place in the ring. Returns false if there is none.
+EW_FN bool actor_event_place(DevActorControl* c, u64& place) {
+  place = load(&c->events_begun, relaxed, gpu);
+  while (true) {
+    // Acquire: the host has read what was there. It may have taken more than this place, which another one has got.
+    if ((long long)(place - load(&c->events_taken, acquire, gpu)) >= (long long)ACTOR_EVENTS) return false;
+    u64 now = compare_exchange(&c->events_begun, place, place + 1, relaxed, gpu);
+    if (now == place) return true;
+    place = now;
+  }
+}
+// The event in this place is complete. Returns REPORT_DONE, or the group that the caller completes.
+EW_FN u32 actor_event_done(DevActorControl* c, DevMessage* to, u64 place) {
+  // Release: the event, to the task that counts it.
+  store(&to->next, (u32)place + 1, release, gpu);
+  // The bell changes by read-modify-writes alone: either this one finds it, or the one that hangs it up sees the event.
+  const u64 bell = exchange(&c->bell, (u64)0, acq_rel, gpu);
+  return bell == 0 ? REPORT_DONE : (u32)bell - 1;
+}
 // Puts the event in a cell into the ring. The caller keeps the cell.
 EW_FN u32 actor_put_event(const DevActors* s, u32 at) {
   DevActorControl* c = s->control;
-  u64 place = load(&c->events_begun, relaxed, gpu);
-  while (true) {
-    // Acquire: the host has read what was there. It may have taken more than this place, which another one has got.
-    if ((long long)(place - load(&c->events_taken, acquire, gpu)) >= (long long)ACTOR_EVENTS) return REPORT_FULL;
-    u64 now = compare_exchange(&c->events_begun, place, place + 1, relaxed, gpu);
-    if (now == place) break;
-    place = now;
-  }
+  u64 place;
+  if (!actor_event_place(c, place)) return REPORT_FULL;
   const DevMessage* from = s->cells + at;
   DevMessage* to = s->events + (u32)place % ACTOR_EVENTS;
   store(&to->head, load(&from->head, relaxed, gpu), relaxed, gpu);
@@ -157,11 +188,7 @@ EW_FN u32 actor_put_event(const DevActors* s, u32 at) {
     load_pair((const u64*)from + i, a, b, relaxed, gpu);
     store_pair((u64*)to + i, a, b, relaxed, gpu);
   }
-  // Release: the event, to the task that counts it.
-  store(&to->next, (u32)place + 1, release, gpu);
-  // The bell changes by read-modify-writes alone: either this one finds it, or the one that hangs it up sees the event.
-  const u64 bell = exchange(&c->bell, (u64)0, acq_rel, gpu);
-  return bell == 0 ? REPORT_DONE : (u32)bell - 1;
+  return actor_event_done(c, to, place);
 }
 EW_CALL u32 actor_report(const DevActors* s, u32 at) {
   const u32 group = actor_put_event(s, at);

@@ -1,12 +1,13 @@
-// What the host does with actors that it is lent; see lend.cuh. A region of records belongs to one thread of the host.
+// What the host does with actors that it is lent or that are held; see lend.cuh and hold.cuh. A region of records belongs to one
+// thread of the host.
 #pragma once
 #include "everwarp/actor/host.cuh"
 
 namespace ew {
 
 // The numbers of the functions after those of the kinds.
-constexpr u32 ACTOR_HOST_RETURN = 14;
-constexpr u32 ACTOR_HOST_DO = 15;
+constexpr u32 ACTOR_HOST_DO = 13;
+constexpr u32 ACTOR_HOST_RETURN = 15;
 
 EW_FN DevMessage* part_region(const DevActors& s, u32 region) { return s.parts + region * PART_RECORDS; }
 
@@ -74,7 +75,7 @@ EW_FN void actor_host_take(Lane& t, const DevActors& system, u32 base) {
   const u32 notes = load(&slot->notes, relaxed, gpu);
   u64 news = 0, count = 0;
   if ((notes & NOTE_NEWS) != 0) {
-    const ActorNews taken = actor_take_news(&system, number, generation);
+    const ActorNews taken = actor_take_news(&system, number, generation, RESETS_ARE_NEWS);
     actor_give_cells(&system, taken.strange);
     if (taken.own != 0) {
       const u32 rest = part_copy_out(region + PART_MESSAGE, system.cells, taken.own - 1);
@@ -194,6 +195,12 @@ EW_FN void actor_host_do(Lane& t, const DevActors& system, u32 base) {
       sent = actor_signal(&system, to, head);
       if (head == SIGNAL_RESUME && sent == SENT_DELIVERED) sent = actor_look(&system, to);
       h.sent(sent, to, 0);
+    } else if (what == ITEM_REVIVE) {
+      fetch_and(&system.slots[actor_slot(to)].mail, ~mail_flag(MAIL_STOP | MAIL_KILL), relaxed, gpu);
+    } else if (what == ITEM_HELD) {
+      DevActor* slot = system.slots + actor_slot(to);
+      const u32 turn = (head & HELD_GOES_ON) != 0 ? TURN_ANEW : TURN_OVER;
+      h.queue_held(base + meta_kind(load(actor_meta(slot), relaxed, gpu)), h.world(), Lane::pack(actor_slot(to), turn | (head & 0xff) << 8));
     } else if (what == ITEM_LAUNCH) {
       store(&item->to, h.launch(head, load(&item->from, relaxed, sys), true), relaxed, sys);
     } else {

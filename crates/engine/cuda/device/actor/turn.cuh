@@ -1,6 +1,6 @@
 // Turns: crates/actor/src/turn.rs on a GPU, with what follows when a handler fails (restarts.rs and undo.rs).
 #pragma once
-#include "everwarp/actor/kept.cuh"
+#include "everwarp/actor/hold.cuh"
 #include "everwarp/actor/lend.cuh"
 
 namespace ew {
@@ -44,16 +44,15 @@ EW_CALL bool actor_restarts(const DevActors* s, u32 number, u32 most, u32 within
   if (count >= most) return false;
   store(&slot->again, (u64)begin << 32 | (count + 1), relaxed, gpu);
   add(&s->control->restarts, 1, relaxed, gpu);
-  u64* state = (u64*)(s->states + (u64)number * s->state_bytes);
-  for (u32 i = 0; i < clears / 8; i += 2) store_pair(state + i, 0, 0, relaxed, gpu);
+  actor_clear(s, number, clears);
   return true;
 }
 
-// Handles the message in `a`, which cell `kept` has, too, and again if the handler fails and the kind says so. Afterwards
-// `a.failed` is about the last time.
+// Handles the message in `a`, which cell `kept` has, too, and up to `left` times more if the handler fails and the kind says so.
+// Afterwards `a.failed` is about the last time. Returns 0 if the actor goes on. If it ends, and its group does not restart it,
+// returns 1, and how often the message may be handled again if its group does.
 template <class K, class F>
-EW_FN void actor_handle(Actor& a, u32 kept, F handle) {
-  u32 left = K::retries;
+EW_FN u32 actor_handle(Actor& a, u32 kept, u32 left, F handle) {
 #pragma unroll 1
   while (true) {
     a.sends = K::sends(a.kind());
@@ -76,24 +75,19 @@ EW_FN void actor_handle(Actor& a, u32 kept, F handle) {
     if (!a.failed) break;
     const u64 lists = K::lists && !K::atomic ? kept_lists(a.own) : 0;
     if (K::restarts == 0 || !actor_restarts(&a.system, a.number, K::restarts, K::within, K::atomic ? 0 : K::state)) {
-      a.stopping = true;
-      a.note_failed();
-      break;
+      a.end_failed();
+      return 1 + (kept != NONE && !a.stopping ? left : 0);
     }
-    if constexpr (K::lists && !K::atomic) kept_lose(a.cells, a.own, lists);
+    if constexpr (K::lists && !K::atomic) kept_lose(a.cells, a.own, lists, KEPT_LOST);
     if (left == 0 || a.stopping || kept == NONE) break;
     left--;
     a.read(kept);
   }
+  return 0;
 }
 
-// How an actor has ended: the numbers of crates/actor/src/ending.rs.
-constexpr u32 ENDING_STOPPED = 0;
-constexpr u32 ENDING_FAILED = 1;
-constexpr u32 ENDING_KILLED = 2;
-
-// What an actor that stops itself has in `again`, which it does not need any more.
-constexpr u64 ENDS_ITSELF = ~0ull;
+// Whether there are news that the turn has not taken.
+EW_FN bool actor_has_news(const DevActor* slot) { return (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0; }
 
 // The slot of an actor that has ended is free.
 EW_FN void actor_retire(Actor& a) {
@@ -129,9 +123,11 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), K::atomic, K::restarts != 0, K::services, K::lists);
   DevActor* slot = a.slot();
   if constexpr (K::services) {
-    if (t.hi() & TURN_REPORTS) {
+    if ((t.hi() & ~TURN_FRESH) != 0) {
       a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
-      return actor_report_end<K>(a, t.hi() >> 8);
+      if ((t.hi() & TURN_REPORTS) != 0) return actor_report_end<K>(a, t.hi() >> 8);
+      if ((t.hi() & TURN_HOLDS) != 0) return actor_hold(a, t.hi() >> 8);
+      actor_decided<K>(a);
     }
   }
   // The lanes that run turns together: they handle one message each, and then look how many go on.
@@ -183,7 +179,10 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   }
   if constexpr (K::services) {
     if (open && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
-      const ActorNews taken = actor_take_news(&system, a.number, a.generation);
+      const ActorNews taken = actor_take_news(&system, a.number, a.generation, K::lists ? RESETS_CLEAR_NOTHING : K::state);
+      if constexpr (K::lists) {
+        if (taken.resets) actor_begin_anew<K>(a);
+      }
       actor_give_cells(&system, taken.strange);
       news = taken.own;
       if (ends || a.stopping) {
@@ -206,6 +205,8 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   constexpr bool LONG = K::keep == 0 && !K::services;
   const u32 last = K::keep == 0 ? ACTOR_BATCH : handled + ACTOR_BATCH;
   u32 told = 0;  // news that were handled
+  // Whether a message that has failed may be handled again when the host has decided that the actor goes on.
+  constexpr bool RETURNS = K::services && K::retries != 0;
   while (true) {
     // Without services, `told` and `news` are 0 all the time and take no registers.
     const u32 done = K::services ? handled + told : handled;
@@ -217,8 +218,9 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     const bool goes_on = LONG && more && mail_count(mail) >= 2 * ACTOR_BATCH;
     if (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members) && !__any_sync(members, goes_on)) break;
     if (!more) continue;
-    u32 at = front - 1;
-    if (K::services && news != 0) {
+    u32 at = front - 1, left = K::retries;
+    const bool is_news = K::services && news != 0;
+    if (is_news) {
       at = news - 1;
       news = a.read(at);
       told++;
@@ -237,11 +239,12 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     } else {
       front = a.read(at);
       handled++;
+      if constexpr (RETURNS) left = actor_left(a, at, K::retries);
     }
     // Of a message that may be handled again, or be shown when it is dead, a cell is kept: registers are too few. The cell
     // of an ask is the reply's, too.
     constexpr bool keeps = K::retries != 0 || K::services;
-    u32 dead = at, reason = DEAD_ENDED, kept = at;
+    u32 dead = at, reason = RETURNS && left != K::retries ? DEAD_FAILED : DEAD_ENDED, kept = at;
     if constexpr (keeps) {
       if (a.message.is_ask()) kept = K::retries != 0 || a.shows() ? a.copied(at) : NONE;
     }
@@ -253,9 +256,19 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       if constexpr (K::restarts == 0 && K::retries == 0 && !K::atomic && !K::lists) {
         // Not through `actor_handle`: with it, ptxas spills registers for sm_100. `fail` has ended the actor.
         handle(a, a.message);
+        if constexpr (K::services) open = open && !a.failed;
       } else {
         a.ask_cell = a.asked;
-        actor_handle<K>(a, kept, handle);
+        left = actor_handle<K>(a, kept, left, handle);
+        // What is left to do about the failure comes after the loop.
+        if constexpr (K::services) open = open && left == 0;
+        if constexpr (RETURNS) {
+          if (left > 1 && !is_news) {
+            front = actor_put_back(a, front, kept, left - 2);
+            handled--;
+            continue;
+          }
+        }
       }
       dead = a.asked;
       reason = a.failed ? DEAD_FAILED : DEAD_NO_REPLY;
@@ -275,9 +288,21 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     } else if (dead != NONE) {
       a.dead_letter(dead, reason, a.id());
     }
-    if constexpr (K::services) a.flush();
+    if constexpr (K::services) {
+      a.flush();
+      // News come before the messages that wait: the next turn takes them.
+      if (actor_has_news(slot)) told = ACTOR_BATCH;
+    }
   }
   if (K::lends && lent && actor_lend(a, front)) return;
+  bool held = false;
+  if constexpr (K::services) {
+    // The actor has failed. If it is one of a group, the host decides.
+    if (a.failed && !open) {
+      held = (load(&slot->notes, relaxed, gpu) & NOTE_SUPERVISED) != 0;
+      a.stopping = a.stopping || !held;
+    }
+  }
   if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
   if (K::services && news != 0) {
     if (a.stopping) actor_give_cells(&system, news);
@@ -289,32 +314,39 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   }
   a.give_back();
   if (muted) return;
-  if (had_front || front != 0) store(&slot->front, front, relaxed, gpu);
-  if (had_outbox || a.outbox_first != 0) store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
+  // With services in any case, because there are too few registers to know what was there.
+  if (K::services || had_front || front != 0) store(&slot->front, front, relaxed, gpu);
+  if (K::services || had_outbox || a.outbox_first != 0) store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
   if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
   else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
   if constexpr (K::services) {
     if (a.stopping) store(&slot->again, ENDS_ITSELF, relaxed, gpu);
-    const bool more = a.outbox_first != 0 || owes;
-    const ActorFinish f = actor_finish(a.slots, a.number, handled, more, mail, a.generation, acq_rel);
+    const bool more = a.outbox_first != 0 || owes || held;
+    const ActorFinish f = actor_finish<true>(a.slots, a.number, handled, more, mail, a.generation, acq_rel);
     a.woke(f.woken);
-    if (f.finished == FINISHED_AGAIN) a.again();
+    if (f.finished == FINISHED_AGAIN && !held) a.again();
     if (f.finished == FINISHED_IDLE && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
       const u32 roused = actor_rouse(slot, a.generation, load(&slot->mail, acquire, gpu));
       if ((roused & 0xff) == SENT_ACTIVATE) a.again();
     }
-    if (f.finished >= FINISHED_ENDED) {
-      const u32 notes = exchange(&slot->notes, 0u, acquire, gpu);
-      actor_give_cells(&system, notes >> NOTE_BITS);
+    if (f.finished >= FINISHED_ENDED || held) {
+      const bool holds = f.finished >= FINISHED_HELD || held;
+      const u32 notes = holds ? load(&slot->notes, relaxed, gpu) : exchange(&slot->notes, 0u, acquire, gpu);
+      const bool killed = f.finished == FINISHED_KILLED || f.finished == FINISHED_HELD_KILLED;
       u32 ending = ENDING_STOPPED;
       if ((notes & NOTE_FAILED) != 0) ending = ENDING_FAILED;
-      else if (f.finished == FINISHED_KILLED && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
-      if ((notes & NOTE_KNOWN) != 0) actor_report_end<K>(a, ending);
-      else actor_retire(a);
+      else if (killed && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
+      if (holds) {
+        actor_hold(a, held ? HELD_FAILS : ending);
+      } else {
+        actor_give_cells(&system, notes >> NOTE_BITS);
+        if ((notes & NOTE_KNOWN) != 0) actor_report_end<K>(a, ending);
+        else actor_retire(a);
+      }
     }
     if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
   } else {
-    const ActorFinish f = actor_finish(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
+    const ActorFinish f = actor_finish<false>(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
     a.woke(f.woken);
     if (f.finished == FINISHED_AGAIN) a.again();
     // `needs` sees to it that there is room.
