@@ -37,6 +37,7 @@
 
 mod append_list;
 mod asked;
+mod batches;
 mod channel;
 mod children;
 mod clock;
