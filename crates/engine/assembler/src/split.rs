@@ -8,7 +8,7 @@
 //! each of whose lines begins in the first column where it begins or ends one. Other text is not divided.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
 use crate::cost::{Estimate, of_function};
@@ -312,12 +312,11 @@ fn spread(functions: &[Function<'_>], count: usize) -> (Vec<usize>, Vec<f64>) {
 fn write(file: &File<'_>, piece_of: &[usize], count: usize) -> Vec<String> {
     let functions = &file.functions;
     let number: HashMap<_, _> = functions.iter().map(|f| f.name).zip(0..).collect();
+    // A text has millions of words, so each is looked up once.
+    let known: HashSet<&str> = number.keys().chain(file.others.keys()).copied().collect();
     let calls: Vec<BTreeSet<&str>> = functions
         .iter()
-        .map(|f| {
-            let known = |name: &&str| number.contains_key(name) || file.others.contains_key(name);
-            names(f.body).filter(known).collect()
-        })
+        .map(|f| names(f.body).filter(|name| known.contains(name)).collect())
         .collect();
     // A function that is called from another piece must be found by the linker.
     let mut shared = vec![false; functions.len()];

@@ -20,8 +20,8 @@ use crate::stack_need::StackNeed;
 pub struct Compiled {
     /// The code, from the `.version` line to the kernel.
     pub ptx: String,
-    /// The functions that the code lacks ([`missing`](Self::missing)), as they are in an image that has them. Beside the code of the
-    /// module they are compiled on their own, in any number of files.
+    /// The functions that the code lacks ([`missing`](Self::missing)), as they are in an image that has them. They are assembled
+    /// apart from the code, in any number of files.
     pub left_out: String,
     /// The offsets of an instance's parts.
     pub layout: InstanceLayout,

@@ -636,6 +636,49 @@ pub fn image_lacking_functions(
     })
 }
 
+/// What it takes to have the functions of a module come while processes run, for measurements without a GPU.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct BatchTimes {
+    /// To translate the module and to take it apart.
+    pub translating: Duration,
+    /// Bytes of text of the first functions, and of what stands in for the others.
+    pub first_bytes: [usize; 2],
+    /// Of each batch the number of its functions, the bytes of its text, and the time to write that.
+    pub batches: Vec<(usize, usize, Duration)>,
+}
+
+/// Translates a module as for [`Tier::Lazy`], and writes all its batches. `None` if it is so small that nothing is left out.
+///
+/// # Errors
+/// [`StartError`]: the module is refused.
+#[doc(hidden)]
+pub fn batch_times(module: &Module) -> Result<Option<BatchTimes>, StartError> {
+    let config = HostConfig {
+        tier: Tier::Lazy,
+        ..HostConfig::default()
+    };
+    let key = CodeKey::of(module, CompileChoice::of(&config));
+    let begin = Instant::now();
+    // Nothing is noted in the user's cache.
+    let code = CompiledCode::with(module, key, || Cache::at("/nonexistent".as_ref()))?;
+    let translating = begin.elapsed();
+    let Some(partial) = &code.partial else {
+        return Ok(None);
+    };
+    let batch = |functions: &BTreeSet<u32>| {
+        let begin = Instant::now();
+        let part = partial.part(functions);
+        (functions.len(), part.ptx.len(), begin.elapsed())
+    };
+    let bytes = |n: usize| code.parts.get(n).map_or(0, |part| part.ptx.len());
+    Ok(Some(BatchTimes {
+        translating,
+        first_bytes: [bytes(0), bytes(1)],
+        batches: partial.lists().map(batch).collect(),
+    }))
+}
+
 /// The stack that calls of these modules use.
 pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse {
     let need = |code: &Arc<LoadedCode>| {

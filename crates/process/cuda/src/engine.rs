@@ -132,6 +132,8 @@ impl ProcessEngine for CudaProcesses {
     }
 
     fn pause(&self) -> Result<Duration, HostError> {
+        // No other thread exchanges the image meanwhile, for which it parks the engine.
+        let _code = self.resident.code();
         let begin = Instant::now();
         self.engine().park().map_err(refused)?;
         self.engine().resume().map_err(refused)?;

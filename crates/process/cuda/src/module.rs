@@ -26,8 +26,9 @@ pub(crate) struct CompileChoice {
     pub(crate) first: Option<FirstFunctions>,
 }
 
-/// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes some 20 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
-/// for a megabyte of it: the first functions take a second on 16 cores, and a module that is smaller than `least` about two.
+/// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes 20 to 60 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
+/// for a megabyte of it: the first functions take one to three seconds on 16 cores, and a module that is smaller than `least` not
+/// much more.
 const LAZY: FirstFunctions = FirstFunctions {
     least: 256 << 10,
     most: 128 << 10,

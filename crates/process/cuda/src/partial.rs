@@ -141,6 +141,11 @@ impl Partial {
         Batches::new(batches, &self.present(), self.first_bytes, unasked)
     }
 
+    /// The functions of each batch.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &BTreeSet<u32>> {
+        self.batches.iter().map(|(functions, _)| functions)
+    }
+
     /// The code of functions that images may lack.
     pub(crate) fn part(&self, functions: &BTreeSet<u32>) -> LinkedPart {
         let mut numbers: Vec<_> = functions.iter().map(|f| self.numbers[f]).collect();

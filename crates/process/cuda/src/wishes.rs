@@ -9,7 +9,7 @@
 //!    present nor unavailable leaves the function wanted under the same lock.
 //! 2. A function is present when an image with it runs.
 //! 3. The supplier and the assemblers sleep under the lock under which they have seen that there is nothing for them to do.
-//!    Whoever changes that wakes them: a request that leaves a function wanted, an assembler that is done with a batch, and the
+//!    Each of these changes that, and wakes them: a request that leaves a function wanted, an assembler that is done with a batch, and the
 //!    supplier when it divides a batch.
 //! 4. Services ask again for all requests that wait after a function has become present or unavailable. A request that begins to
 //!    wait is asked for once more under the lock of those that wait, so it does not matter which of the two is first.

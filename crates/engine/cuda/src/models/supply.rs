@@ -22,7 +22,7 @@ use loom::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
-use super::{Tally, explore};
+use super::{Tally, explore_within};
 
 /// The rules that a mutant breaks.
 #[derive(Clone, Copy)]
@@ -58,8 +58,8 @@ const AS_WRITTEN: Rules = Rules {
 
 /// A function that cannot be assembled.
 const BAD: u32 = 2;
-/// A function that is assembled although no process asks for it.
-const IDLE: u32 = 1 << 3;
+/// A function that may be assembled although no process asks for it.
+const IDLE: u32 = 3;
 
 /// What a request learns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,28 +79,35 @@ struct Books {
     done: u32,
     unavailable: u32,
     present: u32,
+    /// Functions that are assembled although no process asks for them.
+    idle: u32,
     /// Processes that have not ended.
     processes: usize,
 }
 
 impl Books {
-    /// `Batches::ask`.
-    fn ask(&mut self, function: u32) -> Answer {
+    /// `Batches::ask`: says as well whether the function has not been wanted before.
+    fn ask(&mut self, function: u32) -> (Answer, bool) {
         let function = 1 << function;
         if self.present & function != 0 {
-            return Answer::Present;
+            return (Answer::Present, false);
         }
         if self.unavailable & function != 0 {
-            return Answer::Unavailable;
+            return (Answer::Unavailable, false);
         }
+        let new = self.wanted & function == 0;
         self.wanted |= function;
-        Answer::Awaited
+        (Answer::Awaited, new)
     }
 
     /// `Batches::take`.
     fn take(&mut self) -> Option<u32> {
         let asked = self.wanted & !self.taken;
-        let all = if asked == 0 { IDLE & !self.taken } else { asked };
+        let all = if asked == 0 {
+            self.idle & !self.taken
+        } else {
+            asked
+        };
         let function = (all != 0).then(|| all.trailing_zeros())?;
         self.taken |= 1 << function;
         Some(function)
@@ -154,15 +161,18 @@ impl Module {
         self.called.arrived(number);
         let mut books = self.books.lock().expect("no thread panics");
         books.processes -= 1;
-        self.absent.notify_one();
-        self.due.notify_one();
+        // The threads end with the last process, and no end of another one may wake them.
+        if books.processes == 0 {
+            self.absent.notify_one();
+            self.due.notify_one();
+        }
     }
 
     /// `Wishes::ask`.
     fn ask(&self, function: u32) -> Answer {
         let mut books = self.books.lock().expect("no thread panics");
-        let answer = books.ask(function);
-        if answer == Answer::Awaited {
+        let (answer, new) = books.ask(function);
+        if new {
             self.absent.notify_one();
             self.due.notify_one();
         }
@@ -289,11 +299,17 @@ impl Module {
 
 /// Two processes call these functions.
 fn processes_call(functions: [u32; 2], rules: Rules) {
-    explore(move || {
+    run(functions, 0, rules);
+}
+
+/// Processes call these functions, while others are assembled that no process asks for.
+fn run<const N: usize>(functions: [u32; N], idle: u32, rules: Rules) {
+    explore_within(2, move || {
         let module = Arc::new(Module {
             rules,
             books: Mutex::new(Books {
                 processes: functions.len(),
+                idle,
                 ..Books::default()
             }),
             absent: Condvar::new(),
@@ -308,10 +324,16 @@ fn processes_call(functions: [u32; 2], rules: Rules) {
             let module = Arc::clone(&module);
             thread::spawn(move || run(&module))
         });
-        let first = Arc::clone(&module);
-        let first = thread::spawn(move || first.process(0, functions[0]));
-        module.process(1, functions[1]);
-        first.join().expect("the process ends");
+        let others: Vec<_> = (1..N)
+            .map(|number| {
+                let module = Arc::clone(&module);
+                thread::spawn(move || module.process(number as u32, functions[number]))
+            })
+            .collect();
+        module.process(0, functions[0]);
+        for other in others {
+            other.join().expect("the process ends");
+        }
         for thread in threads {
             thread.join().expect("the thread ends");
         }
@@ -323,6 +345,11 @@ fn processes_call(functions: [u32; 2], rules: Rules) {
 fn processes_get_the_functions_that_they_call() {
     processes_call([0, 1], AS_WRITTEN);
     processes_call([0, 0], AS_WRITTEN);
+}
+
+#[test]
+fn functions_that_no_process_asks_for_come_with_those_that_one_does() {
+    run([0], 1 << IDLE, AS_WRITTEN);
 }
 
 #[test]

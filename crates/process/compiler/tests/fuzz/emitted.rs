@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp_compiler::{
     CallState, CompileError, CompileOptions, Compiled, DevInstance, DevSuspension, Export,
-    InstanceLimits, InstantiateError, NoImports, PAGE, PTX_HEAD, TrapKind, UNIT, UNIT_STRIDE, ValueType,
-    compile,
+    InstanceLimits, InstantiateError, NoImports, PAGE, PTX_HEAD, TrapKind, UNIT, UNIT_STRIDE,
+    ValueType, compile,
 };
 
 use crate::generate::{number, order};

@@ -147,7 +147,8 @@ fn main() -> ExitCode {
         println!("  refused {count}: {why}");
     }
     // A run that compares hardly anything proves nothing.
-    let compared = same >= refused && same + differ > 0 && (same < 50 || suspended > 0 && images > 0);
+    let compared =
+        same >= refused && same + differ > 0 && (same < 50 || suspended > 0 && images > 0);
     match differ == 0 && compared {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
