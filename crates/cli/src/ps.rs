@@ -140,6 +140,12 @@ fn describe(report: &PsReport) -> String {
             "engine {}: {} on {}, {:.1} s: {} running, {} waiting for a place, {} ended\n",
             e.os_pid, e.module, e.engine, e.age_s, e.running, e.waiting, e.ended
         );
+        if let Some(c) = e.compiling.filter(|c| c.present < c.left_out) {
+            text += &format!(
+                "compiled {} of {} functions that the start left out, {} of them in use\n",
+                c.assembled, c.left_out, c.present
+            );
+        }
         if !e.processes.is_empty() {
             let (pid, parent, instance) = ("PID", "PARENT", "INSTANCE");
             let (fuel, memory) = ("FUEL", "MEMORY");

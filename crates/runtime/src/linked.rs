@@ -2,9 +2,11 @@
 //!
 //! These are traits and not methods of [`Engine`], so that `everwarp`, which does not re-export them, does not offer them.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use everwarp_engine::trace::spanned;
 use everwarp_engine::{
     EngineError, Frames, HostCallMemory, Image, Linked, LinkedPart, PreparedImage,
 };
@@ -58,6 +60,14 @@ pub trait LinkedEngine {
     /// Assembles parts ahead of an image that will have them: [`prepare_linked`](Self::prepare_linked) then takes less time,
     /// and reports what is wrong with them.
     fn assemble_ahead(&self, parts: &[LinkedPart]);
+    /// Whether [`assemble_while`](Self::assemble_while) does anything: not if the driver assembles.
+    fn assembles_ahead(&self) -> bool;
+    /// Assembles a part ahead of an image that will have it, on one core for each of its pieces, unless `unwanted` is set or becomes
+    /// so.
+    ///
+    /// # Errors
+    /// The part cannot be assembled within the limits.
+    fn assemble_while(&self, part: &LinkedPart, unwanted: &Arc<AtomicBool>) -> Result<(), Error>;
     /// Compiles the engine's image again with other linked parts. The engine goes on meanwhile.
     ///
     /// # Errors
@@ -100,6 +110,12 @@ impl LinkedEngine for Engine {
     fn assemble_ahead(&self, parts: &[LinkedPart]) {
         self.core.engine.assemble_ahead(parts);
     }
+    fn assembles_ahead(&self) -> bool {
+        self.core.engine.assembles_ahead()
+    }
+    fn assemble_while(&self, part: &LinkedPart, unwanted: &Arc<AtomicBool>) -> Result<(), Error> {
+        Ok(self.core.engine.assemble_while(part, unwanted)?)
+    }
     fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error> {
         self.core.check()?;
         let image = Image {
@@ -115,11 +131,11 @@ impl LinkedEngine for Engine {
             return Err(EngineError::Parked { action }.into());
         }
         let begin = Instant::now();
-        self.park()?;
+        spanned("exchange: park", || self.park())?;
         let parked = Instant::now();
-        let loaded = self.core.engine.set_image(prepared);
+        let loaded = spanned("exchange: load", || self.core.engine.set_image(prepared));
         let end = Instant::now();
-        self.resume()?;
+        spanned("exchange: resume", || self.resume())?;
         loaded?;
         *image = prepared.image.clone();
         Ok(Exchanged {

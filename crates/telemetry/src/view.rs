@@ -191,11 +191,29 @@ pub struct HostView {
     pub ended: usize,
     /// How many processes are not described.
     pub left_out: usize,
+    /// How far the compiler is, where functions come while processes run.
+    #[serde(default)]
+    pub compiling: Option<CompilingView>,
     /// What its processes did so far, where that is measured.
     #[serde(default)]
     pub totals: Option<ProcessTotals>,
     /// The processes that are described.
     pub processes: Vec<ProcessRow>,
+}
+
+/// How far the compiler is with the modules of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompilingView {
+    /// Functions that were not compiled before the start.
+    pub left_out: u64,
+    /// Those of them that are assembled.
+    pub assembled: u64,
+    /// Those of them that processes have.
+    pub present: u64,
+    /// How often the engine's image was exchanged for more functions.
+    pub exchanges: u64,
+    /// Seconds for which that paused the engine, in all.
+    pub paused_s: f64,
 }
 
 /// What the processes of a program did so far.

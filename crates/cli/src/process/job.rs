@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
 use everwarp::process::sync::{ignore_poison, lock};
-use everwarp::process::{Events, Host, HostError, ParsePidError, Pid, ProcessSnapshot};
+use everwarp::process::{
+    Events, Host, HostError, ParsePidError, Pid, ProcessSnapshot, compiling_view,
+};
 use everwarp_telemetry::processes::totals;
 use everwarp_telemetry::registry::{Order, Source, View};
 use everwarp_telemetry::view::{Health, HostView, ProcessRow};
@@ -122,6 +124,7 @@ impl Job {
             ended: listing.ended,
             left_out: listing.total() - listing.rows.len(),
             processes: listing.rows.iter().map(row).collect(),
+            compiling: host.compiling().map(|compiling| compiling_view(&compiling)),
             ..self.snapshot(&host.kind().to_string())
         })
     }

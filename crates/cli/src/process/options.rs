@@ -112,8 +112,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) contract: bool,
     /// On a GPU, which functions of the module are compiled before processes start. With `lazy` a large module starts with a part of
-    /// them, and a process that calls another one waits until it has been compiled; the next start has these functions. Programs
-    /// that call many functions take longer with it so far.
+    /// them, and the rest is compiled while processes run; a process that calls one that is not there yet waits for it. The next
+    /// start has what this one had.
     #[arg(long, value_enum, default_value_t = TierOption::Best)]
     pub(super) tier: TierOption,
     /// Take the machine code out of MODULE.ewimg, a file that `everwarp compile` has made, instead of compiling the module

@@ -168,6 +168,11 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Ran, CliError> {
     if let Some(meanwhile) = &meanwhile {
         describe(meanwhile, plan.args.verbose);
     }
+    if plan.args.verbose
+        && let Some(compiling) = host.compiling()
+    {
+        eprintln!("everwarp: {compiling}");
+    }
     let (engine, width) = match &meanwhile {
         Some(meanwhile) if meanwhile.on_gpu == 0 => (EngineKind::Cpu, meanwhile.threads),
         _ => (host.kind(), host.width(&plan.module)),

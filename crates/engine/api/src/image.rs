@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use everwarp_contract::{DevHostCall, DevHostCallEntry, FunctionId};
 
@@ -179,6 +180,19 @@ pub trait EngineLoader {
     /// Assembles parts ahead of an image that will have them, so that [`prepare`](Self::prepare) takes less time. An error
     /// is that call's to report.
     fn assemble_ahead(&self, _parts: &[LinkedPart]) {}
+    /// Whether [`assemble_while`](Self::assemble_while) does anything.
+    fn assembles_ahead(&self) -> bool {
+        false
+    }
+    /// Assembles a part ahead of an image that will have it, unless `unwanted` is set or becomes so. An error is one of the part:
+    /// it reaches a limit. Other errors are those of [`prepare`](Self::prepare).
+    fn assemble_while(
+        &self,
+        _part: &LinkedPart,
+        _unwanted: &Arc<AtomicBool>,
+    ) -> Result<(), EngineError> {
+        Ok(())
+    }
     /// Replaces the image of a parked engine.
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError>;
     /// Gives back memory that a parked engine does not need: of earlier images, and of buffers that were dropped. Does

@@ -43,7 +43,7 @@ const NICE: i32 = 10;
 /// The bytes of a child's messages that are kept.
 const LOG_MOST: u64 = 8 << 10;
 /// How often a waiting thread sees if the child is still wanted.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Why work ends early: a part of it has failed, or the caller does not want it any more.
 #[derive(Debug, Default)]

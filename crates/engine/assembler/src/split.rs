@@ -8,7 +8,8 @@
 //! each of whose lines begins in the first column where it begins or ends one. Other text is not divided.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::ops::Range;
 
 use crate::cost::{Estimate, of_function};
 
@@ -162,7 +163,9 @@ pub fn split(text: &str) -> Pieces {
             seconds,
         };
     };
-    let count = text.len().div_ceil(PIECE_BYTES).clamp(1, PIECES_MOST);
+    // The nearest number, so that a file that is a little longer than a piece stays whole.
+    let count = (text.len() + PIECE_BYTES / 2) / PIECE_BYTES;
+    let count = count.clamp(1, PIECES_MOST);
     let (piece_of, costs) = spread(&file.functions, count);
     let texts = write(&file, &piece_of, costs.len());
     let mut pieces: Vec<_> = costs.into_iter().zip(texts).collect();
@@ -176,6 +179,88 @@ pub fn split(text: &str) -> Pieces {
     }
 }
 
+/// Functions that are not in a file and call those of the file: files with some of them are written when they are needed.
+#[derive(Debug)]
+pub struct Library {
+    directives: String,
+    /// The functions' text.
+    text: String,
+    /// For each function its name, signature and body, as ranges of the text.
+    functions: Vec<[Range<usize>; 3]>,
+    /// For each function of the library and of the file, and each that the file declares, its signature.
+    signatures: HashMap<String, String>,
+}
+
+impl Library {
+    /// The library of the functions in `text`, which has nothing else, and which call functions of `file` besides each other.
+    /// `None` if one of the two is not text that can be divided.
+    pub fn new(file: &str, text: String) -> Option<Self> {
+        let (file, own) = (parse(file)?, parse(&text)?);
+        if !own.directives.is_empty() || !own.others.is_empty() {
+            return None;
+        }
+        let within = |part: &str| {
+            let begin = part.as_ptr().addr() - text.as_ptr().addr();
+            begin..begin + part.len()
+        };
+        let ranges = |f: &Function<'_>| [f.name, f.signature, f.body].map(within);
+        let functions = own.functions.iter().map(ranges).collect();
+        let all = file.functions.iter().chain(&own.functions);
+        let signatures = all.map(|f| (f.name, f.signature));
+        let signatures = signatures.chain(file.others.iter().map(|(name, text)| (*name, *text)));
+        let signatures = signatures
+            .map(|(name, signature)| (name.to_owned(), signature.to_owned()))
+            .collect();
+        Some(Self {
+            directives: file.directives.join("\n"),
+            functions,
+            signatures,
+            text,
+        })
+    }
+
+    /// The name and the bytes of each function.
+    pub fn functions(&self) -> impl Iterator<Item = (&str, usize)> {
+        let functions = self.functions.iter();
+        functions
+            .map(|[name, signature, body]| (&self.text[name.clone()], signature.len() + body.len()))
+    }
+
+    /// A file with the functions of these numbers, in this order. All other files may call them; the text depends on nothing else. A
+    /// file without functions is empty.
+    pub fn file(&self, numbers: &[usize]) -> String {
+        let own: Vec<_> = numbers
+            .iter()
+            .map(|&number| self.functions[number].clone())
+            .map(|ranges| ranges.map(|range| &self.text[range]))
+            .collect();
+        if own.is_empty() {
+            return String::new();
+        }
+        let own_names: BTreeSet<_> = own.iter().map(|[name, ..]| *name).collect();
+        let mut declared = BTreeMap::new();
+        for [_, _, body] in &own {
+            let known = |name| Some((name, self.signatures.get(name)?));
+            declared.extend(names(body).filter_map(known));
+        }
+        let mut out = self.directives.clone();
+        let mut write = |parts: &[&str]| parts.iter().for_each(|part| out.push_str(part));
+        for (name, signature) in declared {
+            let linkage = match own_names.contains(name) {
+                true => Linkage::Visible.directive(),
+                false => ".extern ",
+            };
+            write(&["\n", linkage, signature, ";"]);
+        }
+        for [_, signature, body] in own {
+            let linkage = Linkage::Visible.directive();
+            write(&["\n", linkage, signature, "\n", body.trim_end()]);
+        }
+        out.push('\n');
+        out
+    }
+}
+
 /// The file that a function goes to, when a file is divided by [`divide_by`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -184,8 +269,6 @@ pub enum Place {
     /// The file with this number, where it stands for a function that the image may not have: it gives way to a function of
     /// the same name in another file.
     StandIn(usize),
-    /// No file.
-    Nowhere,
 }
 
 /// Divides a file into `count` files, as `place` says for each function by its name. Functions of all files may call each other;
@@ -199,15 +282,11 @@ pub fn divide_by(text: &str, count: usize, place: impl Fn(&str) -> Place) -> Opt
         let (piece, linkage) = match place(function.name) {
             Place::File(piece) => (piece, Linkage::Visible),
             Place::StandIn(piece) => (piece, Linkage::Weak),
-            // Written after all others, and dropped.
-            Place::Nowhere => (count, Linkage::Visible),
         };
         function.linkage = linkage;
         piece_of.push(piece);
     }
-    let mut texts = write(&file, &piece_of, count + 1);
-    texts.truncate(count);
-    Some(texts)
+    Some(write(&file, &piece_of, count))
 }
 
 /// For each function the number of its piece, and for each piece its cost. The largest function goes first, to the piece
@@ -233,12 +312,11 @@ fn spread(functions: &[Function<'_>], count: usize) -> (Vec<usize>, Vec<f64>) {
 fn write(file: &File<'_>, piece_of: &[usize], count: usize) -> Vec<String> {
     let functions = &file.functions;
     let number: HashMap<_, _> = functions.iter().map(|f| f.name).zip(0..).collect();
+    // A text has millions of words, so each is looked up once.
+    let known: HashSet<&str> = number.keys().chain(file.others.keys()).copied().collect();
     let calls: Vec<BTreeSet<&str>> = functions
         .iter()
-        .map(|f| {
-            let known = |name: &&str| number.contains_key(name) || file.others.contains_key(name);
-            names(f.body).filter(known).collect()
-        })
+        .map(|f| names(f.body).filter(|name| known.contains(name)).collect())
         .collect();
     // A function that is called from another piece must be found by the linker.
     let mut shared = vec![false; functions.len()];
@@ -398,27 +476,71 @@ mod tests {
     #[test]
     fn a_file_does_not_depend_on_what_the_others_have() {
         let text = chain(6, 3);
-        let divided = |standing_in: &[&str], nowhere: &[&str]| {
+        let divided = |standing_in: &[&str]| {
             let place = |name: &str| match name {
-                _ if nowhere.contains(&name) => Place::Nowhere,
                 _ if standing_in.contains(&name) => Place::StandIn(1),
                 "f4" | "f5" => Place::File(2),
                 _ => Place::File(0),
             };
             divide_by(&text, 3, place).expect("it is our text")
         };
-        let first = divided(&["f2", "f3"], &[]);
+        let first = divided(&["f2", "f3"]);
         assert!(first[0].contains("\n.visible .func (.param .b32 ret) f0("));
         assert!(first[0].contains("\n.extern .func (.param .b32 ret) f2("));
         assert!(first[1].contains("\n.weak .func (.param .b32 ret) f2(.param .b32 a0)\n{"));
         assert!(!first[2].contains("f3") && first[2].contains(".extern .func other("));
-        let second = divided(&[], &["f2", "f3"]);
-        assert_eq!((&first[0], &first[2]), (&second[0], &second[2]));
+        let second = divided(&[]);
+        assert_eq!(first[2], second[2]);
         assert_eq!(second[1], "");
         // Its pieces keep what they are for the linker.
         let pieces = split(&first[1]).texts;
         assert!(pieces.iter().all(|piece| piece.contains(".weak .func")));
-        assert_eq!(divide_by("no text of ours", 3, |_| Place::Nowhere), None);
+        assert_eq!(divide_by("no text of ours", 3, |_| Place::File(0)), None);
+    }
+
+    /// The functions of a file with those that are left out in a library: the names that a file of the library has, and its text.
+    #[test]
+    fn a_library_writes_files_that_other_files_can_call() {
+        let text = chain(6, 3);
+        let begin = text.find(".func (.param .b32 ret) f2(.param .b32 a0)\n{");
+        let begin = begin.expect("f2 is there");
+        let end = text.find(".func (.param .b32 ret) f5(.param .b32 a0)\n{");
+        let end = end.expect("f5 is there");
+        let stand_ins: String = (2..5)
+            .map(|n| format!(".func (.param .b32 ret) f{n}(.param .b32 a0)\n{{\n  ret;\n}}\n"))
+            .collect();
+        let file = [&text[..begin], &stand_ins, &text[end..]].concat();
+        let library = Library::new(&file, text[begin..end].to_owned()).expect("it is our text");
+        let functions: Vec<_> = library.functions().map(|(name, _)| name).collect();
+        assert_eq!(functions, ["f2", "f3", "f4"]);
+        assert!(library.functions().all(|(_, bytes)| bytes > 100));
+        let both = library.file(&[1, 2]);
+        let expected = format!(
+            "{HEAD}.visible .func (.param .b32 ret) f4(.param .b32 a0);\n.extern .func (.param .b32 ret) f5(.param .b32 a0);\n\
+             .visible .func (.param .b32 ret) f3(.param .b32 a0)\n{{\n"
+        );
+        assert!(both.starts_with(&expected), "{both}");
+        assert!(both.ends_with("f5, (c0);\n  }\n  ret;\n}\n"), "{both}");
+        // It is text of ours, and what divides a whole file writes the same.
+        let place = |name: &str| match name {
+            "f3" | "f4" => Place::File(1),
+            _ => Place::File(0),
+        };
+        let divided = divide_by(&text, 2, place).expect("it is our text");
+        assert_eq!(both, divided[1]);
+        assert_eq!(library.file(&[]), "");
+        // Functions of files that the file only declares.
+        let last = Library::new(
+            &file,
+            chain(6, 3)[end..].replace(".visible .entry run", ".func g"),
+        );
+        let last = last.expect("it is our text").file(&[0]);
+        assert!(
+            last.contains("\n.extern .func other(.param .b32 a0);\n"),
+            "{last}"
+        );
+        assert!(Library::new(&file, HEAD.to_owned()).is_none());
+        assert!(Library::new("nonsense", String::new()).is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use everwarp_engine::{EngineError, Frames, Image};
 
 use crate::cache::{Cache, linked_key};
 use crate::image::source;
-use crate::parts::{objects, target};
+use crate::parts::{Made, objects, target};
 
 /// An image that was made ahead of its use.
 #[derive(Debug)]
@@ -30,10 +30,15 @@ pub fn build(image: &Image, arch: u32, cache: &Cache) -> Result<BuiltImage, Engi
     let unit = unit.into_image();
     let failed = |e| EngineError::Assemble(e);
     let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
-    let objects =
-        objects(&assembler, &linked.parts, arch, cache).map_err(|e| failed(Box::new(e)))?;
+    let objects = objects(&assembler, &linked.parts, arch, cache, &Made::default());
+    let objects = objects.map_err(|e| failed(Box::new(e)))?;
     let mut all = vec![unit.as_slice()];
-    all.extend(objects.iter().map(Vec::as_slice));
+    all.extend(
+        objects
+            .iter()
+            .flat_map(|part| part.iter())
+            .map(Vec::as_slice),
+    );
     let name = linked.parts.last().map_or("the image", |part| &*part.name);
     let code = assembler.link(name, &all, &target(arch));
     let code = code.map_err(|e| failed(Box::new(e)))?;

@@ -1,8 +1,9 @@
 //! The engine: epochs of one cooperative grid over the same memory.
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::control::REQUEST_PARK;
@@ -27,13 +28,14 @@ use crate::hostcalls::HostCalls;
 use crate::kernel::{Kernel, code, load, occupancy, prepare};
 use crate::leaving::is_leaving;
 use crate::locked::LockedBytes;
-use crate::parts::assemble_ahead;
+use crate::parts::{Made, assemble_ahead, assemble_while};
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 use crate::traced::Traces;
 
-/// How many images stay loaded after they have been exchanged. To unload one takes 1.5 ms, which would lengthen the pause
-/// of an exchange; so it is done while the engine is idle, or for many at once.
+/// How many images stay loaded after they have been exchanged. To unload one takes 1.5 ms and more, which lengthens the pause of an
+/// exchange; so it is done while the engine is idle. If it is never idle, each exchange unloads one: all of them at once paused the
+/// engine for 280 ms now and then.
 const OLD_IMAGES: usize = 16;
 /// How long a start may take before it is a failure; the first launch loads the kernel.
 const START_GRACE: Duration = Duration::from_secs(20);
@@ -59,7 +61,9 @@ pub struct CudaEngine {
     stream: Stream,
     epoch: Mutex<Epoch>,
     /// Kernels of images that have been exchanged, and not unloaded.
-    old: Mutex<Vec<Kernel>>,
+    old: Mutex<VecDeque<Kernel>>,
+    /// Machine code that is not in the cache.
+    made: Made,
     lost: AtomicBool,
     start_time: Duration,
 }
@@ -94,10 +98,11 @@ impl CudaEngine {
         device.context.enter()?;
         pools.check()?;
         let begin = Instant::now();
+        let made = Made::default();
         let (code, memory) = std::thread::scope(|scope| {
             // Page-locking takes longer than everything else, so it happens while the image is read and loaded.
             let memory = scope.spawn(|| HostMemory::new(device, image));
-            let code = code(device, image);
+            let code = code(device, image, &made);
             let memory = memory
                 .join()
                 .unwrap_or_else(|e| std::panic::resume_unwind(e));
@@ -148,6 +153,7 @@ impl CudaEngine {
                 image: image.clone(),
             }),
             old: Mutex::default(),
+            made,
             lost: AtomicBool::new(false),
             start_time: Duration::ZERO,
         };
@@ -376,7 +382,8 @@ impl TaskEngine for CudaEngine {
             return Ok(());
         }
         let blocks = epoch.next_size(size, self.pools)?;
-        self.launch(&mut epoch, blocks)?;
+        spanned("engine: launch", || self.launch(&mut epoch, blocks))?;
+        let _span = span("engine: answer");
         self.await_epoch(epoch.number, |w| w.epoch, START_GRACE, &epoch.image)
     }
     fn swap(&self, size: Option<u32>, grace: Duration) -> Result<Duration, EngineError> {
@@ -487,10 +494,20 @@ impl EngineLoader for CudaEngine {
         self.check_lost()?;
         self.context.enter()?;
         lock(&self.epoch).image.check_successor(image)?;
-        prepare(image, self.arch)
+        prepare(image, self.arch, &self.made)
     }
     fn assemble_ahead(&self, parts: &[LinkedPart]) {
-        assemble_ahead(parts, self.arch, &Cache::user());
+        assemble_ahead(parts, self.arch, &Cache::user(), &self.made);
+    }
+    fn assembles_ahead(&self) -> bool {
+        self.made.assembler().is_some()
+    }
+    fn assemble_while(
+        &self,
+        part: &LinkedPart,
+        unwanted: &Arc<AtomicBool>,
+    ) -> Result<(), EngineError> {
+        assemble_while(part, self.arch, &Cache::user(), &self.made, unwanted)
     }
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError> {
         self.check_lost()?;
@@ -503,7 +520,9 @@ impl EngineLoader for CudaEngine {
         }
         epoch.image.check_successor(&prepared.image)?;
         let kernel = load(prepared)?;
-        let occupancy = occupancy(kernel, self.multiprocessors)?;
+        let occupancy = spanned("image: occupancy", || {
+            occupancy(kernel, self.multiprocessors)
+        })?;
         let max_blocks = match epoch.limit(occupancy, self.reserved_blocks) {
             Ok(max_blocks) => max_blocks,
             Err(refused) => {
@@ -511,12 +530,14 @@ impl EngineLoader for CudaEngine {
                 return Err(refused);
             }
         };
-        kernel.install(&self.tables.engine)?;
+        spanned("image: tables", || kernel.install(&self.tables.engine))?;
         let mut old = lock(&self.old);
-        old.push(epoch.exchange(kernel, max_blocks, prepared));
-        if old.len() > OLD_IMAGES {
+        old.push_back(epoch.exchange(kernel, max_blocks, prepared));
+        if old.len() > OLD_IMAGES
+            && let Some(oldest) = old.pop_front()
+        {
             // The last kernel has ended when it says that it is parked, or is about to; unloading waits for that.
-            old.drain(..).for_each(Kernel::unload);
+            spanned("image: unload", || oldest.unload());
         }
         Ok(())
     }

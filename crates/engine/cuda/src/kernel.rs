@@ -11,7 +11,7 @@ use crate::cache::{Cache, Compiled, linked_key};
 use crate::device::CudaDevice;
 use crate::driver::call;
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
-use crate::parts;
+use crate::parts::{self, Made};
 use crate::precompiled;
 use crate::versions::not_loaded;
 
@@ -46,7 +46,7 @@ impl Kernel {
 unsafe impl Send for Kernel {}
 
 /// Compiles an image; works while a kernel is resident. A context must be current.
-pub(crate) fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineError> {
+pub(crate) fn prepare(image: &Image, arch: u32, made: &Made) -> Result<PreparedImage, EngineError> {
     image.check()?;
     let (source, cache) = (source(image), Cache::user());
     let linked = &image.linked;
@@ -61,7 +61,7 @@ pub(crate) fn prepare(image: &Image, arch: u32) -> Result<PreparedImage, EngineE
                 not_kept: None,
             },
             None => cache.linked(&source, linked, arch, |unit| {
-                parts::link(unit, linked, arch, &cache)
+                parts::link(unit, linked, arch, &cache, made)
             })?,
         };
         let frames = crate::frame::frames(&compiled.image);
@@ -118,6 +118,7 @@ pub(crate) fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
             call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))
         })
         .map_err(not_loaded)?;
+        let _span = span("image: find the kernel");
         call!(cuModuleGetFunction(
             &raw mut kernel,
             module,
@@ -174,9 +175,12 @@ pub(crate) fn occupancy(kernel: Kernel, multiprocessors: u32) -> Result<u32, Eng
 pub(crate) fn code(
     device: &CudaDevice,
     image: &Image,
+    made: &Made,
 ) -> Result<(PreparedImage, Kernel, Duration), EngineError> {
     let begin = Instant::now();
-    let prepared = spanned("image: read or compile", || prepare(image, device.arch()))?;
+    let prepared = spanned("image: read or compile", || {
+        prepare(image, device.arch(), made)
+    })?;
     let compiling = begin.elapsed();
     let kernel = spanned("image: load", || load(&prepared))?;
     Ok((prepared, kernel, compiling))

@@ -146,7 +146,7 @@ impl Drop for Link {
 
 /// Links the machine code of an image's unit with that of its parts. A context must be current, and nothing may be
 /// resident in it.
-pub(crate) fn link_objects(unit: &[u8], objects: &[Vec<u8>]) -> Result<Vec<u8>, EngineError> {
+pub(crate) fn link_objects(unit: &[u8], objects: &[&Vec<u8>]) -> Result<Vec<u8>, EngineError> {
     let link = Link::new()?;
     link.add_unit(unit)?;
     let kind = sys::CUjitInputType::CU_JIT_INPUT_CUBIN;

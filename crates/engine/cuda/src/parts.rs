@@ -1,8 +1,12 @@
 //! The machine code of an image's parts: from the cache, or assembled on all cores by child processes.
 
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
+
 use everwarp_assembler::{AssembleError, Assembler, Cause, Part, Target, Tool};
 use everwarp_cache::Kind;
-use everwarp_engine::{EngineError, Linked, LinkedPart, trace::span};
+use everwarp_engine::{EngineError, Linked, LinkedPart, sync::lock, trace::span};
 use sha2::{Digest, Sha256};
 
 use crate::cache::{Cache, hex};
@@ -11,10 +15,57 @@ use crate::versions::{driver_loads, driver_version};
 
 /// The value of `EVERWARP_PTXAS` with which the driver assembles, in this process.
 const DRIVER: &str = "driver";
-/// Parts with less text than this are assembled each time, which takes as long as reading a file.
+/// Parts with less text than this are assembled once in each program, which takes as long as reading a file.
 const KEPT_BYTES: usize = 32 << 10;
+/// The most bytes of machine code that an engine keeps in memory.
+const MADE_BYTES: usize = 64 << 20;
 /// The version of an entry's layout and of the way in which a part is divided.
-const FORMAT: &str = "pieces 1";
+const FORMAT: &str = "pieces 2";
+
+/// The pieces of a part, as machine code.
+type Objects = Arc<Vec<Vec<u8>>>;
+
+/// What an engine assembles with, and the machine code that it has made and that the cache does not keep: of short parts, and where
+/// the cache's folder cannot be written. Each image that an engine gets has the parts of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    assembler: OnceLock<Option<Assembler>>,
+    objects: Mutex<VecDeque<(String, Objects)>>,
+}
+
+impl Made {
+    /// The assembler, unless the driver assembles: because the user wants it, or because there is none whose machine code the
+    /// driver knows.
+    pub(crate) fn assembler(&self) -> Option<&Assembler> {
+        let find = || {
+            if assembled_by_driver() {
+                return None;
+            }
+            let assembler = Assembler::find().ok();
+            assembler.filter(|assembler| driver_knows(assembler.ptxas()))
+        };
+        self.assembler.get_or_init(find).as_ref()
+    }
+
+    fn get(&self, key: &str) -> Option<Objects> {
+        let objects = lock(&self.objects);
+        let found = objects.iter().find(|(known, _)| known == key);
+        found.map(|(_, objects)| Arc::clone(objects))
+    }
+
+    /// Keeps machine code, in the place of the oldest if it is too much.
+    fn put(&self, key: String, made: Objects) {
+        let mut objects = lock(&self.objects);
+        objects.push_back((key, made));
+        let size = |(_, objects): &(String, Objects)| objects.iter().map(Vec::len).sum::<usize>();
+        let mut bytes: usize = objects.iter().map(size).sum();
+        while bytes > MADE_BYTES
+            && let Some(oldest) = objects.pop_front()
+        {
+            bytes -= size(&oldest);
+        }
+    }
+}
 
 /// Whether the user wants the driver to assemble, rather than ptxas.
 pub fn assembled_by_driver() -> bool {
@@ -30,28 +81,25 @@ pub(crate) fn target(arch: u32) -> Target {
 }
 
 /// Links the machine code of an image's unit with its parts: assembled by ptxas if it is installed, else by the driver. A
-/// context must be current, and nothing may be resident in it.
+/// context must be current.
 pub(crate) fn link(
     unit: &[u8],
     linked: &Linked,
     arch: u32,
     cache: &Cache,
+    made: &Made,
 ) -> Result<Vec<u8>, EngineError> {
     let by_driver = || {
         let _span = span("image: the driver assembles");
         assemble_and_link(unit, linked)
     };
-    if assembled_by_driver() {
-        return by_driver();
-    }
-    // Without an assembler whose machine code it knows, the driver has to do.
-    let assembler = Assembler::find().ok();
-    let Some(assembler) = assembler.filter(|a| driver_knows(a.ptxas())) else {
+    let Some(assembler) = made.assembler() else {
         return by_driver();
     };
-    match objects(&assembler, &linked.parts, arch, cache) {
+    match objects(assembler, &linked.parts, arch, cache, made) {
         Ok(objects) => {
             let _span = span("image: link");
+            let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
             // A driver that is older than the assembler may not know its machine code.
             link_objects(unit, &objects).or_else(|_| by_driver())
         }
@@ -61,15 +109,30 @@ pub(crate) fn link(
     }
 }
 
-/// Assembles parts for the cache, if that is how an image gets them.
-pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache) {
-    if missing(parts, arch, cache).next().is_none() || assembled_by_driver() {
-        return;
+/// Assembles parts ahead of an image, if that is how an image gets them. An error comes again when the image is linked, and is
+/// reported then.
+pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache, made: &Made) {
+    if let Some(assembler) = made.assembler() {
+        let _ = objects(assembler, parts, arch, cache, made);
     }
-    if let Ok(assembler) = Assembler::find()
-        && driver_knows(assembler.ptxas())
-    {
-        assemble_kept(&assembler, parts, arch, cache);
+}
+
+/// Assembles a part ahead of an image, unless `unwanted` is set or becomes so. Only errors of the part count: others come again when
+/// the image is linked.
+pub(crate) fn assemble_while(
+    part: &LinkedPart,
+    arch: u32,
+    cache: &Cache,
+    made: &Made,
+    unwanted: &Arc<AtomicBool>,
+) -> Result<(), EngineError> {
+    let Some(assembler) = made.assembler() else {
+        return Ok(());
+    };
+    let assembler = assembler.clone().until(Arc::clone(unwanted));
+    match objects(&assembler, std::slice::from_ref(part), arch, cache, made) {
+        Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
+        _ => Ok(()),
     }
 }
 
@@ -81,13 +144,13 @@ pub(crate) fn missing<'p>(
 ) -> impl Iterator<Item = &'p LinkedPart> {
     parts
         .iter()
-        .filter(move |part| key(part, arch).is_some_and(|key| !cache.has(&key)))
+        .filter(move |part| is_kept(part) && !cache.has(&key(part, arch)))
 }
 
 /// Assembles the parts that the cache keeps. An error comes again when the image is linked, and is reported then.
 pub(crate) fn assemble_kept(assembler: &Assembler, parts: &[LinkedPart], arch: u32, cache: &Cache) {
     let kept: Vec<_> = missing(parts, arch, cache).cloned().collect();
-    let _ = objects(assembler, &kept, arch, cache);
+    let _ = objects(assembler, &kept, arch, cache, &Made::default());
 }
 
 /// Whether the driver loads what a tool makes.
@@ -105,22 +168,23 @@ fn is_of_the_module(cause: &Cause) -> bool {
     )
 }
 
-/// The machine code of all parts.
+/// The machine code of all parts, in their order.
 pub(crate) fn objects(
     assembler: &Assembler,
     parts: &[LinkedPart],
     arch: u32,
     cache: &Cache,
-) -> Result<Vec<Vec<u8>>, AssembleError> {
+    made: &Made,
+) -> Result<Vec<Objects>, AssembleError> {
     let _span = span("image: assemble");
     let keys: Vec<_> = parts.iter().map(|part| key(part, arch)).collect();
-    let mut found: Vec<_> = keys
-        .iter()
-        .map(|key| {
-            let entry = cache.inner().read(Kind::Image, key.as_ref()?)?;
-            unpack(&entry)
+    let find = |(part, key): (&LinkedPart, &String)| {
+        made.get(key).or_else(|| {
+            let entry = is_kept(part).then(|| cache.inner().read(Kind::Image, key));
+            unpack(&entry??).map(Arc::new)
         })
-        .collect();
+    };
+    let mut found: Vec<_> = parts.iter().zip(&keys).map(find).collect();
     let missing: Vec<_> = (0..parts.len()).filter(|&p| found[p].is_none()).collect();
     let texts: Vec<_> = missing
         .iter()
@@ -129,31 +193,39 @@ pub(crate) fn objects(
             ptx: &parts[p].ptx,
         })
         .collect();
-    let made = assembler.assemble(&texts, &target(arch))?;
-    for (part, pieces) in missing.into_iter().zip(made) {
-        if let Some(key) = &keys[part] {
-            let label = format!("sm_{arch}: {} (to be linked)", parts[part].name);
-            // The image is kept as well, and says if the folder cannot be written.
-            let _ = cache
-                .inner()
-                .write(Kind::Image, key, &label, &pack(&pieces));
+    let assembled = assembler.assemble(&texts, &target(arch))?;
+    for (number, pieces) in missing.into_iter().zip(assembled) {
+        let (part, key) = (&parts[number], &keys[number]);
+        // The image is kept as well, and says if the folder cannot be written.
+        let label = format!("sm_{arch}: {} (to be linked)", part.name);
+        let kept = is_kept(part) && {
+            let inner = cache.inner();
+            inner
+                .write(Kind::Image, key, &label, &pack(&pieces))
+                .is_ok()
+        };
+        let pieces = Arc::new(pieces);
+        if !kept {
+            made.put(key.clone(), Arc::clone(&pieces));
         }
-        found[part] = Some(pieces);
+        found[number] = Some(pieces);
     }
-    Ok(found.into_iter().flatten().flatten().collect())
+    Ok(found.into_iter().flatten().collect())
 }
 
-/// The key of a part's machine code, if it is worth keeping.
-fn key(part: &LinkedPart, arch: u32) -> Option<String> {
-    let long = part.ptx.len() >= KEPT_BYTES;
-    long.then(|| {
-        let of = format!(
-            "{FORMAT} {} sm_{arch} {MAX_REGISTERS}\n",
-            env!("CARGO_PKG_VERSION")
-        );
-        let hash = Sha256::new().chain_update(of);
-        hex(&hash.chain_update(part.ptx.as_bytes()).finalize())
-    })
+/// Whether the cache keeps a part's machine code.
+fn is_kept(part: &LinkedPart) -> bool {
+    part.ptx.len() >= KEPT_BYTES
+}
+
+/// The key of a part's machine code.
+fn key(part: &LinkedPart, arch: u32) -> String {
+    let of = format!(
+        "{FORMAT} {} sm_{arch} {MAX_REGISTERS}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let hash = Sha256::new().chain_update(of);
+    hex(&hash.chain_update(part.ptx.as_bytes()).finalize())
 }
 
 /// Pieces as one entry: the length of each in 8 bytes, little-endian, before its bytes.
@@ -191,19 +263,79 @@ mod tests {
         assert_eq!(unpack(&u64::MAX.to_le_bytes()), None);
     }
 
-    #[test]
-    fn the_key_of_a_long_part_depends_on_its_text_and_the_architecture() {
-        let part = |text: &str| LinkedPart {
+    fn part(text: &str) -> LinkedPart {
+        LinkedPart {
             name: "p".into(),
-            ptx: text.repeat(KEPT_BYTES).into(),
-        };
+            ptx: text.into(),
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_part_depends_on_its_text_and_the_architecture() {
         assert_eq!(key(&part("a"), 90), key(&part("a"), 90));
         assert_ne!(key(&part("a"), 90), key(&part("b"), 90));
         assert_ne!(key(&part("a"), 90), key(&part("a"), 80));
-        let short = LinkedPart {
-            name: "p".into(),
-            ptx: "a".into(),
+    }
+
+    #[test]
+    fn code_that_is_too_much_is_forgotten_in_the_order_of_its_age() {
+        let made = Made::default();
+        for number in 0..5 {
+            let objects = vec![vec![number; MADE_BYTES / 4 - 100], vec![number; 100]];
+            made.put(number.to_string(), Arc::new(objects));
+        }
+        let found: Vec<_> = (0..5)
+            .filter(|number| made.get(&number.to_string()).is_some())
+            .collect();
+        assert_eq!(found, [1, 2, 3, 4]);
+        assert_eq!(made.get("4").expect("it is the last")[1], [4; 100]);
+    }
+
+    /// A program in the place of ptxas that counts how often it runs.
+    #[cfg(unix)]
+    #[test]
+    fn each_part_is_assembled_once_in_an_engine() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("ptxas");
+        let script = "#!/bin/sh\n: > \"$(mktemp -p \"$(dirname \"$0\")\" run.XXXXXX)\"\n\
+                      while [ $# -gt 1 ]; do [ \"$1\" = -o ] && out=$2; shift; done\nprintf made > \"$out\"\n";
+        // Another process writes the file: the system refuses to run one that a child of this process has open.
+        let mut writer = std::process::Command::new("sh");
+        writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 700 \"$0\""]);
+        let written = writer.arg(&path).arg(script).status();
+        assert!(written.expect("sh runs").success());
+        let runs = || {
+            let files = std::fs::read_dir(folder.path()).expect("it is there");
+            let is_run = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("run.");
+            files
+                .flatten()
+                .filter(|file| is_run(&file.file_name()))
+                .count()
         };
-        assert_eq!(key(&short, 90), None);
+        let version = "13.0".to_owned();
+        let assembler = Assembler::new(Tool { path, version });
+        let function = ".visible .func f()\n{\n  ret;\n}\n";
+        let parts = [part(function), part(&function.repeat(2000))];
+        let (cache, made) = (Cache::at(&folder.path().join("cache")), Made::default());
+        let all = |cache: &Cache, made: &Made| {
+            let objects = objects(&assembler, &parts, 90, cache, made);
+            let objects = objects.expect("it succeeds");
+            assert!(
+                objects
+                    .iter()
+                    .flat_map(|part| part.iter())
+                    .all(|o| o == b"made")
+            );
+            runs()
+        };
+        let first = all(&cache, &made);
+        assert!(first >= 2, "{first} runs");
+        assert_eq!(all(&cache, &made), first);
+        // Another engine finds the long part in the cache.
+        assert_eq!(all(&cache, &Made::default()), first + 1);
+        // Without a folder that can be written, an engine keeps all.
+        let (none, made) = (Cache::at("/nonexistent/cache".as_ref()), Made::default());
+        let second = all(&none, &made);
+        assert_eq!(all(&none, &made), second);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use everwarp_process::sync::ignore_poison;
 use everwarp_process::{
-    ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
+    ChannelError, Compiling, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, StartError,
 };
 use everwarp_runtime::{Device, EngineKind};
@@ -194,6 +194,12 @@ impl Host {
     /// `everwarp:gpu`.
     pub fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {
         self.engine.channel(capacity, bytes)
+    }
+
+    /// How far the compiler is with functions that come while processes run ([`Tier::Lazy`](super::Tier::Lazy)); none if there are no
+    /// such functions, and for a host in a service.
+    pub fn compiling(&self) -> Option<Compiling> {
+        self.engine.compiling()
     }
 
     /// The errors of writes to this program's own standard output and standard error, which processes may share

@@ -118,15 +118,17 @@ pub use everwarp_process::net::{LaunchError, Launcher};
 #[doc(hidden)]
 pub use everwarp_process::sync;
 pub use everwarp_process::{
-    AddressError, AddressRule, Bytes, Captured, ChannelEnd, ChannelError, Connection, Directory,
-    EventSources, Events, Exit, ExitStatus, HostError, Input, InputLines, ListenAddress,
-    ListenError, Listener, Listing, LoadConfig, LoadError, LoadedModule, Module, Network, Output,
-    OutputError, OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot, Reads, Receiver,
-    Recording, RuleError, Sender, SpawnError, Stage, StartError, StartWriter, Tier, Trap, TrapKind,
-    threads,
+    AddressError, AddressRule, Bytes, Captured, ChannelEnd, ChannelError, Compiling, Connection,
+    Directory, EventSources, Events, Exchanges, Exit, ExitStatus, HostError, Input, InputLines,
+    ListenAddress, ListenError, Listener, Listing, LoadConfig, LoadError, LoadedModule, Module,
+    Network, Output, OutputError, OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot,
+    Reads, Receiver, Recording, RuleError, Sender, SpawnError, Stage, StartError, StartWriter,
+    Tier, Trap, TrapKind, threads,
 };
 #[doc(hidden)]
 pub use everwarp_process::{ImageFile, NativeImage};
 pub use host::Host;
 pub use lines::read_lines;
+#[doc(hidden)]
+pub use shown::compiling_view;
 pub use two_engines::Meanwhile;

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use everwarp_process::{Pid, ProcessEngine, ProcessSnapshot};
+use everwarp_process::{Compiling, Pid, ProcessEngine, ProcessSnapshot};
 use everwarp_runtime::EngineKind;
 use everwarp_telemetry::processes::totals;
 use everwarp_telemetry::registry::{Order, Source, View};
-use everwarp_telemetry::view::{Health, HostView, ProcessRow};
+use everwarp_telemetry::view::{CompilingView, Health, HostView, ProcessRow};
 use everwarp_telemetry::{Registration, register};
 
 /// A host that other programs can look at.
@@ -49,6 +49,18 @@ fn row(process: &ProcessSnapshot) -> ProcessRow {
     }
 }
 
+/// What other programs see of the compiler.
+#[doc(hidden)]
+pub fn compiling_view(compiling: &Compiling) -> CompilingView {
+    CompilingView {
+        left_out: compiling.left_out as u64,
+        assembled: compiling.assembled as u64,
+        present: compiling.present as u64,
+        exchanges: compiling.exchanges.count.into(),
+        paused_s: compiling.exchanges.paused().as_secs_f64(),
+    }
+}
+
 impl Source for ShownHost {
     fn view(&self, most: usize) -> Option<View> {
         let engine = self.engine.upgrade()?;
@@ -58,6 +70,9 @@ impl Source for ShownHost {
             module: self.modules.clone(),
             age_s: self.begin.elapsed().as_secs_f64(),
             totals: totals().filter(|_| engine.kind() == EngineKind::Cpu),
+            compiling: engine
+                .compiling()
+                .map(|compiling| compiling_view(&compiling)),
             ..HostView::default()
         };
         Some(View::Host(match engine.list(most) {

@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use everwarp_process::{
-    ChannelError, Exit, HostConfig, HostError, HostStreams, Listing, LoadConfig, LoadedModule,
-    Module, ModuleId, OutputErrors, OutputStream, OutputTarget, Pid, ProcessEngine,
+    ChannelError, Compiling, Exit, HostConfig, HostError, HostStreams, Listing, LoadConfig,
+    LoadedModule, Module, ModuleId, OutputErrors, OutputStream, OutputTarget, Pid, ProcessEngine,
     ProcessSnapshot, ProgramStderr, ProgramStdin, ProgramStdout, Receiver, Sender, SpawnError,
     SpawnRequest, StartError,
 };
@@ -427,6 +427,10 @@ impl ProcessEngine for TwoEngines {
     fn pause(&self) -> Result<Duration, HostError> {
         self.gpu()
             .map_or(Ok(Duration::ZERO), |engine| engine.pause())
+    }
+
+    fn compiling(&self) -> Option<Compiling> {
+        self.gpu()?.compiling()
     }
 
     /// Only modules that are loaded later have channels. Waits as [`load`](Self::load) does.

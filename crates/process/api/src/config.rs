@@ -98,11 +98,11 @@ pub enum Tier {
     /// All of them: no process waits for the compiler after the start.
     #[default]
     Best,
-    /// Of a large module, those that processes are likely to call, and those that processes have asked for in earlier runs.
-    /// A process that calls another one waits until it has been compiled. Modules that have threads, import `everwarp:gpu` or come
+    /// Of a large module, those that direct calls lead to first, and those that the image had in earlier runs. The others are compiled
+    /// while processes run; a process that calls one that is not there yet waits for it. Modules that have threads, import `everwarp:gpu` or come
     /// with machine code get all functions, and so do all modules where memories are interleaved.
     Lazy,
-    /// Of any module, as few as possible. It is there for tests.
+    /// Of any module, as few as possible, and later only those that processes ask for. It is there for tests.
     Least,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use everwarp_engine::EngineKind;
 
 use crate::channel::{ChannelError, Receiver, Sender};
+use crate::compiling::Compiling;
 use crate::config::{Grants, LoadConfig, ModuleId, StartWriter};
 use crate::error::{HostError, SpawnError, StartError};
 use crate::exit::Exit;
@@ -125,6 +126,11 @@ pub trait ProcessEngine: Send + Sync + std::fmt::Debug {
     /// [`HostError::Lost`]: the engine has failed.
     fn pause(&self) -> Result<Duration, HostError> {
         Ok(Duration::ZERO)
+    }
+
+    /// How far the compiler is with functions that come while processes run; none if there are no such functions.
+    fn compiling(&self) -> Option<Compiling> {
+        None
     }
 
     /// Holds back output to the host's streams, or lets it go on, where the processes run in a service: for a program

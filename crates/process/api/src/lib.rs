@@ -13,6 +13,7 @@
 
 mod budget;
 mod channel;
+mod compiling;
 mod config;
 mod engine;
 mod error;
@@ -37,6 +38,7 @@ mod validate_functions;
 pub use budget::{Budget, HostBudgets};
 pub use bytes::Bytes;
 pub use channel::{ChannelEnd, ChannelError, Endpoint, Receiver, Sender};
+pub use compiling::{Compiling, Exchanges};
 pub use config::{Directory, Grants, HostConfig, LoadConfig, ModuleId, Reads, StartWriter, Tier};
 pub use engine::{LoadedModule, ProcessEngine, SpawnRequest};
 pub use error::{HostError, LoadError, SpawnError, StartError};

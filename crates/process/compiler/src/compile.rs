@@ -115,6 +115,7 @@ fn compile_module(
     let save_need = suspending.map(|s| s.need(&facts.graph, &facts.referenced, &written.frames));
     Ok(Compiled {
         ptx: written.ptx,
+        left_out: written.left_out,
         missing: written.missing,
         save_need: save_need.unwrap_or_default(),
         suspending: (0..module.functions.len() as u32)
@@ -269,9 +270,10 @@ fn body_sizes(module: &Module, functions: &[Function<'_>]) -> Vec<usize> {
     sizes
 }
 
-/// The text of a module, the functions that are not in it, and for each function the most that it saves when it is suspended.
+/// The text of a module, the functions that it lacks and their text, and for each function the most that it saves when it is suspended.
 struct Written {
     ptx: String,
+    left_out: String,
     missing: Vec<u32>,
     frames: Vec<usize>,
 }
@@ -324,14 +326,19 @@ fn write(
     }
     last.push_str(&image::entry(context));
     let mut texts = vec![head.as_str(), &imports];
-    texts.extend(parts.iter().map(|part| part.code.as_str()));
+    texts.extend(parts.iter().map(|part| part.texts.code.as_str()));
     texts.push(&last);
     let most = limits::MODULE_TEXT;
-    let bytes = texts.iter().map(|text| text.len()).sum();
-    limits::check(0, "bytes of PTX for a module", bytes, most)?;
     let ptx = texts.concat();
+    let left_out: Vec<_> = parts
+        .iter()
+        .map(|part| part.texts.left_out.as_str())
+        .collect();
+    let bytes = ptx.len() + left_out.iter().map(|text| text.len()).sum::<usize>();
+    limits::check(0, "bytes of PTX for a module", bytes, most)?;
     Ok(Written {
         ptx,
+        left_out: left_out.concat(),
         missing,
         frames,
     })

@@ -7,7 +7,7 @@ use everwarp_contract::TrapKind;
 use crate::divide::Places;
 use crate::emit::carried;
 use crate::facts::calls::CallGraph;
-use crate::facts::first::reached;
+use crate::facts::first::{by_distance, reached};
 use crate::facts::layout::InstanceLayout;
 use crate::facts::module::{Export, Import, Limits, Module};
 use crate::facts::referenced::Referenced;
@@ -20,6 +20,9 @@ use crate::stack_need::StackNeed;
 pub struct Compiled {
     /// The code, from the `.version` line to the kernel.
     pub ptx: String,
+    /// The functions that the code lacks ([`missing`](Self::missing)), as they are in an image that has them. They are assembled
+    /// apart from the code, in any number of files.
+    pub left_out: String,
     /// The offsets of an instance's parts.
     pub layout: InstanceLayout,
     pub(crate) module: Module,
@@ -125,6 +128,12 @@ impl Compiled {
         most: usize,
     ) -> BTreeSet<u32> {
         reached(&self.graph, &self.sizes, from, present, most)
+    }
+
+    /// All functions, those first that direct calls lead to from the entries, in the order of the number of calls on the way. Each
+    /// function that no such way leads to is followed by those that it calls.
+    pub fn by_distance(&self) -> Vec<u32> {
+        by_distance(&self.graph, self.entries.iter().copied())
     }
 
     /// These functions, with all functions that direct calls lead to from them.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use everwarp_cache::Cache;
-use everwarp_process::{HostConfig, LoadError, Module, StartError, Tier};
+use everwarp_process::{Exchanges, HostConfig, LoadError, Module, StartError, Tier};
+use everwarp_runtime::trace::spanned;
 use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled};
 use sha2::{Digest, Sha256};
 
@@ -16,7 +17,7 @@ use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
 use crate::link::{StackUse, part};
 use crate::module::{CompileChoice, CompiledModule, compile_module};
-use crate::partial::{Partial, Round};
+use crate::partial::{Batch, Partial};
 use crate::program;
 
 /// Modules that no host uses any more and that stay in the image nevertheless, in case that they are loaded again.
@@ -133,14 +134,14 @@ impl CompiledCode {
         key: CodeKey,
         cache: impl FnOnce() -> Cache,
     ) -> Result<Self, StartError> {
-        let compiled = compile_module(module, &key.prefix(), key.choice, BTreeSet::new());
-        let compiled = compiled.map_err(|source: LoadError| StartError::Load {
+        let compiled = compile_module(module, &key.prefix(), key.choice);
+        let mut compiled = compiled.map_err(|source: LoadError| StartError::Load {
             module: module.name().to_owned(),
             source,
         })?;
         let partial = key.choice.first.and_then(|_| {
             let asked = AskedFunctions::of(&key.hash(), cache());
-            Partial::of(module, key.choice, &compiled, asked)
+            Partial::of(key.choice, &mut compiled, asked)
         });
         let (parts, partial) = match partial {
             Some((parts, partial)) => (parts, Some(partial)),
@@ -410,7 +411,7 @@ impl CodeSet {
     }
 
     /// Gives the image functions that it lacks. A thread of the device gets more stack if the frames of these functions need more
-    /// than was thought, up to `stack_most` bytes. Returns how long processes paused.
+    /// than was thought, up to `stack_most` bytes. Returns what the exchange took.
     ///
     /// # Errors
     /// A function cannot be assembled, its frames are too large, or the engine has failed. The image stays as it was unless the
@@ -419,18 +420,15 @@ impl CodeSet {
         &mut self,
         engine: &Engine,
         stack_most: u32,
-        rounds: &[(Arc<LoadedCode>, Round)],
-    ) -> Result<Duration, StartError> {
-        let partial = |code: &'_ Arc<LoadedCode>, act: &dyn Fn(&Partial)| {
-            code.partial.iter().for_each(act);
-        };
-        for (code, round) in rounds {
-            partial(code, &|partial| partial.add(round.clone()));
+        batches: &[(Arc<LoadedCode>, Batch)],
+    ) -> Result<Exchanges, StartError> {
+        for (code, batch) in batches {
+            code.partial.iter().for_each(|p| p.add(batch.clone()));
         }
         let supplied = self.exchange_functions(engine, stack_most);
         if supplied.is_err() {
-            for (code, _) in rounds {
-                partial(code, &Partial::take_back);
+            for (code, batch) in batches {
+                code.partial.iter().for_each(|p| p.take_back(batch));
             }
         }
         supplied
@@ -440,15 +438,24 @@ impl CodeSet {
         &mut self,
         engine: &Engine,
         stack_most: u32,
-    ) -> Result<Duration, StartError> {
+    ) -> Result<Exchanges, StartError> {
+        let begin = Instant::now();
         let mut linked = self.successor(self.linked.stack_bytes);
-        let prepared = engine.prepare_linked(linked.clone());
+        let prepared = spanned("supply: link", || engine.prepare_linked(linked.clone()));
         let mut prepared = prepared.map_err(not_started)?;
         let stack = self.stack_for(&prepared.frames, stack_most)?;
         (linked.stack_bytes, prepared.image.linked.stack_bytes) = (stack, stack);
+        let linking = begin.elapsed();
         let exchanged = engine.exchange(&prepared).map_err(not_started)?;
         self.linked = linked;
-        Ok(exchanged.total())
+        Ok(Exchanges {
+            count: 1,
+            linking,
+            parking: exchanged.parking,
+            loading: exchanged.loading,
+            resuming: exchanged.resuming,
+            longest: exchanged.total(),
+        })
     }
 
     /// The stack on which calls of modules with functions left out nest as deep as their hosts were told.
@@ -595,7 +602,7 @@ pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
     })
 }
 
-/// The image of a module with as few functions as possible, and with those that rounds of requests bring, to compile it without a
+/// The image of a module with as few functions as possible, and with these batches of others, to compile it without a
 /// GPU. `cache` is where earlier programs have noted what was asked for.
 ///
 /// # Errors
@@ -603,7 +610,7 @@ pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
 #[doc(hidden)]
 pub fn image_lacking_functions(
     module: &Module,
-    rounds: &[BTreeSet<u32>],
+    batches: &[BTreeSet<u32>],
     cache: &Cache,
 ) -> Result<Image, StartError> {
     let config = HostConfig {
@@ -613,15 +620,12 @@ pub fn image_lacking_functions(
     let key = CodeKey::of(module, CompileChoice::of(&config));
     let mut set = CodeSet::new(&[], key.choice, STACK_BYTES, |_| 32)?;
     let code = CompiledCode::with(module, key, || cache.clone())?.numbered(0);
-    for functions in rounds {
-        let partial = code.partial.as_ref();
-        let round = partial.map(|partial| partial.compile(&code.module, functions, false));
-        let round = round.transpose().map_err(|source| StartError::Load {
-            module: module.name().to_owned(),
-            source,
-        })?;
-        if let (Some(partial), Some(round)) = (partial, round.flatten()) {
-            partial.add(round);
+    for functions in batches {
+        if let Some(partial) = &code.partial {
+            partial.add(Batch {
+                part: partial.part(functions),
+                functions: functions.clone(),
+            });
             partial.keep();
         }
     }
@@ -630,6 +634,49 @@ pub fn image_lacking_functions(
         linked: set.successor(STACK_BYTES),
         ..Image::of(vec![&program::PROGRAM])
     })
+}
+
+/// What it takes to have the functions of a module come while processes run, for measurements without a GPU.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct BatchTimes {
+    /// To translate the module and to take it apart.
+    pub translating: Duration,
+    /// Bytes of text of the first functions, and of what stands in for the others.
+    pub first_bytes: [usize; 2],
+    /// Of each batch the number of its functions, the bytes of its text, and the time to write that.
+    pub batches: Vec<(usize, usize, Duration)>,
+}
+
+/// Translates a module as for [`Tier::Lazy`], and writes all its batches. `None` if it is so small that nothing is left out.
+///
+/// # Errors
+/// [`StartError`]: the module is refused.
+#[doc(hidden)]
+pub fn batch_times(module: &Module) -> Result<Option<BatchTimes>, StartError> {
+    let config = HostConfig {
+        tier: Tier::Lazy,
+        ..HostConfig::default()
+    };
+    let key = CodeKey::of(module, CompileChoice::of(&config));
+    let begin = Instant::now();
+    // Nothing is noted in the user's cache.
+    let code = CompiledCode::with(module, key, || Cache::at("/nonexistent".as_ref()))?;
+    let translating = begin.elapsed();
+    let Some(partial) = &code.partial else {
+        return Ok(None);
+    };
+    let batch = |functions: &BTreeSet<u32>| {
+        let begin = Instant::now();
+        let part = partial.part(functions);
+        (functions.len(), part.ptx.len(), begin.elapsed())
+    };
+    let bytes = |n: usize| code.parts.get(n).map_or(0, |part| part.ptx.len());
+    Ok(Some(BatchTimes {
+        translating,
+        first_bytes: [bytes(0), bytes(1)],
+        batches: partial.lists().map(batch).collect(),
+    }))
 }
 
 /// The stack that calls of these modules use.

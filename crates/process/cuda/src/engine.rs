@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use everwarp_engine::sync::lock;
 use everwarp_hostcalls::Attached;
 use everwarp_process::{
-    ChannelError, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
+    ChannelError, Compiling, Exit, HostError, Listing, LoadConfig, LoadedModule, Module, ModuleId,
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
 };
 use everwarp_runtime::{Engine, EngineKind, LinkedEngine};
@@ -132,10 +132,26 @@ impl ProcessEngine for CudaProcesses {
     }
 
     fn pause(&self) -> Result<Duration, HostError> {
+        // No other thread exchanges the image meanwhile, for which it parks the engine.
+        let _code = self.resident.code();
         let begin = Instant::now();
         self.engine().park().map_err(refused)?;
         self.engine().resume().map_err(refused)?;
         Ok(begin.elapsed())
+    }
+
+    fn compiling(&self) -> Option<Compiling> {
+        let modules = self.core.modules.iter();
+        let partial = modules.filter(|hosted| hosted.code.partial.is_some());
+        let wishes = &self.resident.wishes;
+        let counts = partial.map(|hosted| wishes.counts(&hosted.code));
+        let all = counts.reduce(|all, counts| all.and(&counts))?;
+        Some(Compiling {
+            left_out: all.left_out,
+            assembled: all.assembled,
+            present: all.present,
+            exchanges: wishes.exchanges(),
+        })
     }
 
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {

@@ -26,8 +26,9 @@ pub(crate) struct CompileChoice {
     pub(crate) first: Option<FirstFunctions>,
 }
 
-/// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes some 20 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
-/// for a megabyte of it: the first functions take a second on 16 cores, and a module that is smaller than `least` about two.
+/// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes 20 to 60 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
+/// for a megabyte of it: the first functions take one to three seconds on 16 cores, and a module that is smaller than `least` not
+/// much more.
 const LAZY: FirstFunctions = FirstFunctions {
     least: 256 << 10,
     most: 128 << 10,
@@ -49,6 +50,11 @@ impl CompileChoice {
         }
     }
 
+    /// Functions that no process has asked for are not assembled, and each is a batch of its own.
+    pub(crate) fn asked_only(self) -> bool {
+        self.first == Some(LEAST)
+    }
+
     /// The same for a module. Some modules get all functions: those with threads or imports of `everwarp:gpu`, whose threads and
     /// processes wait for each other, those with interleaved memories, and those that come with machine code, which is that of all
     /// functions.
@@ -64,12 +70,11 @@ impl CompileChoice {
     }
 }
 
-/// Compiles a module, whose names in an image begin with `prefix`. If functions are to be left out, those in `only` are not.
+/// Compiles a module, whose names in an image begin with `prefix`.
 pub(crate) fn compile_module(
     module: &Module,
     prefix: &str,
     choice: CompileChoice,
-    only: BTreeSet<u32>,
 ) -> Result<CompiledModule, LoadError> {
     let threads = module.threads();
     // Threads of one process share one memory.
@@ -84,7 +89,7 @@ pub(crate) fn compile_module(
         threads: !interleaved,
         divide: Some(LONG_FUNCTION),
         first: choice.first,
-        only: choice.first.map(|_| only),
+        only: choice.first.map(|_| BTreeSet::new()),
         ..CompileOptions::default()
     };
     let apart = || {
@@ -92,7 +97,7 @@ pub(crate) fn compile_module(
             interleaved: false,
             ..choice
         };
-        compile_module(module, prefix, choice, BTreeSet::new())
+        compile_module(module, prefix, choice)
     };
     let compiled = match compile(module.bytes(), &options) {
         // The module has atomic instructions, which interleaved memories do not support.
@@ -274,7 +279,7 @@ pub(crate) mod tests {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
-        compile_module(&module, "m_", CompileChoice::default(), BTreeSet::new())
+        compile_module(&module, "m_", CompileChoice::default())
     }
 
     fn refused(text: &str) -> String {

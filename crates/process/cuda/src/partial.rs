@@ -1,39 +1,51 @@
 //! The code of a module whose image lacks functions.
 //!
 //! It has a part with the first functions, which also has all that is not a function of the module; a part with what stands in
-//! for the functions that are left out; and a part for each round of functions that processes have asked for. No part depends on
-//! which rounds there are: so only new functions are assembled, and the same rounds give the same image in the next program.
+//! for the functions that are left out; and a part for each batch of these functions that has come. No part depends on which
+//! batches there are: so only new functions are assembled, and the same batches give the same image in the next program. The module
+//! is translated once; the text of a batch is written from that.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
-use everwarp_assembler::split::{Place, divide_by};
+use everwarp_assembler::split::{Library, Place, divide_by};
 use everwarp_engine::sync::lock;
-use everwarp_process::{LoadError, Module};
 use everwarp_runtime::LinkedPart;
 
 use crate::asked::AskedFunctions;
-use crate::module::{CompileChoice, CompiledModule, compile_module};
+use crate::batches::Batches;
+use crate::module::{CompileChoice, CompiledModule};
 
-/// The most bytes of functions that are compiled because a function that was asked for calls them: about a megabyte of PTX.
-const ROUND_BYTES: usize = 48 << 10;
+/// The most bytes of functions that come because a function that was asked for calls them: about a megabyte of PTX.
+const NEAR_BYTES: usize = 48 << 10;
+/// The bytes of PTX of a batch: one process of ptxas takes about a tenth of a second for it.
+const BATCH_BYTES: usize = 64 << 10;
+/// The most batches of a module, as long as no function is longer than a batch. The linker takes time for each.
+const BATCHES_MOST: usize = 256;
 
 /// Functions that come together.
 #[derive(Clone, Debug)]
-pub(crate) struct Round {
+pub(crate) struct Batch {
     pub(crate) functions: BTreeSet<u32>,
     pub(crate) part: LinkedPart,
 }
 
 /// What a module has besides the parts that all images have.
 pub(crate) struct Partial {
-    source: Module,
-    choice: CompileChoice,
-    /// The functions that an image may lack.
-    left_out: BTreeSet<u32>,
-    /// What the image has of them.
-    rounds: Mutex<Vec<Round>>,
-    /// Where the rounds are kept for the next program.
+    name: String,
+    /// The text of the functions that an image may lack.
+    library: Library,
+    /// For each of them its number in the library.
+    numbers: BTreeMap<u32, usize>,
+    /// They in batches, with the bytes of text of each; those first that processes are likely to call first.
+    batches: Vec<(BTreeSet<u32>, usize)>,
+    /// Batches are assembled that no process has asked for.
+    unasked: bool,
+    /// Bytes of text that all images have.
+    first_bytes: usize,
+    /// What the image has of the batches, by their first functions.
+    image: Mutex<BTreeMap<u32, Batch>>,
+    /// Where the list of these is kept for the next program.
     asked: AskedFunctions,
 }
 
@@ -42,23 +54,31 @@ fn number(name: &str, prefix: &str) -> Option<u32> {
     name.strip_prefix(prefix)?.strip_prefix('f')?.parse().ok()
 }
 
-/// The text of each list of functions, in a module that has them all.
-fn texts_of(compiled: &CompiledModule, lists: &[BTreeSet<u32>]) -> Option<Vec<Arc<str>>> {
-    let texts = divide_by(&compiled.compiled.ptx, lists.len(), |name| {
-        let list = number(name, &compiled.prefix)
-            .and_then(|function| lists.iter().position(|list| list.contains(&function)));
-        list.map_or(Place::Nowhere, Place::File)
-    })?;
-    Some(texts.into_iter().map(Arc::from).collect())
+/// Divides functions with these bytes of text into batches, in their order. A batch has more than `most` bytes only if it is one
+/// function.
+fn in_batches(
+    functions: impl Iterator<Item = (u32, usize)>,
+    most: usize,
+) -> Vec<(BTreeSet<u32>, usize)> {
+    let mut batches = Vec::<(BTreeSet<u32>, usize)>::new();
+    for (function, bytes) in functions {
+        match batches.last_mut() {
+            Some((batch, taken)) if *taken + bytes <= most => {
+                batch.insert(function);
+                *taken += bytes;
+            }
+            _ => batches.push(([function].into(), bytes)),
+        }
+    }
+    batches
 }
 
 impl Partial {
-    /// Takes a module apart that was compiled with [`CompileChoice::first`]: the parts that all its images have, and the rest. What
-    /// earlier programs have asked for is compiled as well. `None` if no function was left out.
+    /// Takes a module apart that was compiled with [`CompileChoice::first`]: the parts that all its images have, and the rest. The
+    /// image is to have what it had in earlier programs. `None` if no function was left out.
     pub(crate) fn of(
-        source: &Module,
         choice: CompileChoice,
-        compiled: &CompiledModule,
+        compiled: &mut CompiledModule,
         asked: AskedFunctions,
     ) -> Option<(Vec<LinkedPart>, Self)> {
         let left_out: BTreeSet<u32> = compiled.compiled.missing().iter().copied().collect();
@@ -71,106 +91,123 @@ impl Partial {
                 _ => Place::File(0),
             }
         })?;
+        let functions = std::mem::take(&mut compiled.compiled.left_out);
+        let library = Library::new(&compiled.compiled.ptx, functions)?;
+        let mut numbers = BTreeMap::new();
+        let mut sizes = BTreeMap::new();
+        for (at, (name, bytes)) in (0..).zip(library.functions()) {
+            let function = number(name, &compiled.prefix)?;
+            numbers.insert(function, at);
+            sizes.insert(function, bytes);
+        }
+        if !numbers.keys().eq(&left_out) {
+            return None;
+        }
+        let unasked = !choice.asked_only();
+        let most = match unasked {
+            true => BATCH_BYTES.max(sizes.values().sum::<usize>() / BATCHES_MOST),
+            false => 0,
+        };
+        let order = compiled.compiled.by_distance().into_iter();
+        let order = order.filter_map(|f| Some((f, *sizes.get(&f)?)));
         let part = |text: String| LinkedPart {
             name: compiled.name.as_str().into(),
             ptx: text.into(),
         };
         let partial = Self {
-            source: source.clone(),
-            choice,
-            rounds: Mutex::default(),
+            name: compiled.name.clone(),
+            library,
+            numbers,
+            batches: in_batches(order, most),
+            unasked,
+            first_bytes: texts[0].len(),
+            image: Mutex::default(),
             asked,
-            left_out,
         };
-        let earlier = partial.asked.read(&partial.left_out);
-        // What cannot be compiled is asked for again, and reported then.
-        if let Ok(rounds) = partial.rounds_of(&compiled.prefix, earlier) {
-            *lock(&partial.rounds) = rounds;
+        for functions in partial.asked.read(&left_out) {
+            // Another version of the compiler may have made other batches.
+            if partial.batches.iter().any(|(batch, _)| *batch == functions) {
+                let part = partial.part(&functions);
+                partial.add(Batch { functions, part });
+            }
         }
         Some((texts.into_iter().map(part).collect(), partial))
     }
 
-    /// Compiles rounds, which the image is to have together with those that it has.
-    fn rounds_of(&self, prefix: &str, lists: Vec<BTreeSet<u32>>) -> Result<Vec<Round>, LoadError> {
-        if lists.is_empty() {
-            return Ok(Vec::new());
+    /// How far the batches are when an image runs that has the [`parts`](Self::parts) of now. `ahead`: code can be assembled ahead of an image.
+    pub(crate) fn batches(&self, ahead: bool) -> Batches<LinkedPart> {
+        let batches = self.batches.iter().cloned();
+        let unasked = self.unasked && ahead;
+        Batches::new(batches, &self.present(), self.first_bytes, unasked)
+    }
+
+    /// The functions of each batch.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &BTreeSet<u32>> {
+        self.batches.iter().map(|(functions, _)| functions)
+    }
+
+    /// The code of functions that images may lack.
+    pub(crate) fn part(&self, functions: &BTreeSet<u32>) -> LinkedPart {
+        let mut numbers: Vec<_> = functions.iter().map(|f| self.numbers[f]).collect();
+        numbers.sort_unstable();
+        LinkedPart {
+            name: self.name.as_str().into(),
+            ptx: self.library.file(&numbers).into(),
         }
-        let mut only = self.present();
-        only.extend(lists.iter().flatten());
-        let compiled = compile_module(&self.source, prefix, self.choice, only)?;
-        let texts = texts_of(&compiled, &lists).ok_or_else(|| {
-            LoadError::Compile("the text of the module cannot be divided".to_owned())
-        })?;
-        let round = |(functions, ptx)| Round {
-            functions,
-            part: LinkedPart {
-                name: compiled.name.as_str().into(),
-                ptx,
-            },
-        };
-        Ok(lists.into_iter().zip(texts).map(round).collect())
     }
 
     /// Whether an image of the module may lack a function.
     pub(crate) fn leaves_out(&self, function: u32) -> bool {
-        self.left_out.contains(&function)
+        self.numbers.contains_key(&function)
     }
 
-    /// The functions that were left out and that came with later rounds.
+    /// The functions that were left out and that have come.
     pub(crate) fn present(&self) -> BTreeSet<u32> {
-        let rounds = lock(&self.rounds);
-        let functions = rounds.iter().flat_map(|round| &round.functions);
+        let image = lock(&self.image);
+        let functions = image.values().flat_map(|batch| &batch.functions);
         functions.copied().collect()
     }
 
     /// The functions that the image lacks.
     pub(crate) fn missing(&self) -> BTreeSet<u32> {
-        &self.left_out - &self.present()
+        let present = self.present();
+        let missing = self.numbers.keys().filter(|f| !present.contains(f));
+        missing.copied().collect()
     }
 
-    /// The parts of the rounds.
+    /// The parts of the batches that have come. Their order does not depend on when they came, so that the image has the same key in
+    /// each program.
     pub(crate) fn parts(&self) -> Vec<LinkedPart> {
-        let rounds = lock(&self.rounds);
-        rounds.iter().map(|round| round.part.clone()).collect()
+        let image = lock(&self.image);
+        image.values().map(|batch| batch.part.clone()).collect()
     }
 
-    /// Compiles functions that were asked for, with those that they call directly if the caller wants `callees`. `None` if the image
-    /// has all of them by now.
-    pub(crate) fn compile(
-        &self,
-        module: &CompiledModule,
-        functions: &BTreeSet<u32>,
-        callees: bool,
-    ) -> Result<Option<Round>, LoadError> {
+    /// The functions that a process is likely to call next that has asked for this one: those that direct calls lead to and that
+    /// the image lacks, up to some bytes.
+    pub(crate) fn near(&self, module: &CompiledModule, function: u32) -> BTreeSet<u32> {
         // Functions that all images have are present, too.
-        let known = |function: &u32| !self.left_out.contains(function);
         let mut present = self.present();
-        present.extend((0..module.compiled.function_count()).filter(known));
-        let most = if callees { ROUND_BYTES } else { 0 };
-        let from = functions.iter().copied();
-        let functions = module.compiled.reached(from, &present, most);
-        if functions.is_empty() {
-            return Ok(None);
-        }
-        let rounds = self.rounds_of(&module.prefix, vec![functions])?;
-        Ok(rounds.into_iter().next())
+        present.extend((0..module.compiled.function_count()).filter(|f| !self.leaves_out(*f)));
+        module.compiled.reached([function], &present, NEAR_BYTES)
     }
 
-    /// Adds a round to the next image.
-    pub(crate) fn add(&self, round: Round) {
-        lock(&self.rounds).push(round);
+    /// Adds a batch to the next image.
+    pub(crate) fn add(&self, batch: Batch) {
+        let first = batch.functions.first().copied();
+        let first = first.expect("a batch has functions");
+        lock(&self.image).insert(first, batch);
     }
 
-    /// Takes back the last round, which no image has got.
-    pub(crate) fn take_back(&self) {
-        lock(&self.rounds).pop();
+    /// Takes a batch back that no image has got.
+    pub(crate) fn take_back(&self, batch: &Batch) {
+        lock(&self.image).retain(|_, other| other.functions != batch.functions);
     }
 
     /// Keeps what the image has for the next program.
     pub(crate) fn keep(&self) {
-        let rounds = lock(&self.rounds);
-        let functions = rounds.iter().map(|round| &round.functions);
-        self.asked.write(self.source.name(), functions);
+        let image = lock(&self.image);
+        let functions = image.values().map(|batch| &batch.functions);
+        self.asked.write(&self.name, functions);
     }
 }
 
@@ -178,9 +215,11 @@ impl Partial {
 mod tests {
     use everwarp_cache::Cache;
     use everwarp_compiler::FirstFunctions;
+    use everwarp_process::Module;
     use tempfile::TempDir;
 
     use super::*;
+    use crate::module::compile_module;
 
     /// The entry calls `$a`, which calls `$b`, and `$c` through the table. Each has a loop, so that it can be left out.
     const TEXT: &str = r#"(module
@@ -223,11 +262,11 @@ mod tests {
                 first: Some(FirstFunctions { least: 0, most }),
                 ..CompileChoice::default()
             };
-            let compiled = compile_module(&self.module, PREFIX, choice, BTreeSet::new());
-            let compiled = compiled.expect("it is supported");
+            let compiled = compile_module(&self.module, PREFIX, choice);
+            let mut compiled = compiled.expect("it is supported");
             let cache = Cache::at(&self.folder.path().join("cache"));
             let asked = AskedFunctions::of(b"m", cache);
-            let (parts, partial) = Partial::of(&self.module, choice, &compiled, asked)?;
+            let (parts, partial) = Partial::of(choice, &mut compiled, asked)?;
             Some((compiled, parts, partial))
         }
     }
@@ -273,36 +312,54 @@ mod tests {
     }
 
     #[test]
-    fn functions_come_with_those_that_they_call() {
+    fn a_batch_is_written_when_it_is_needed() {
         let (module, _, partial) = World::new().partial(0).expect("functions are left out");
-        let compile = |functions: &[u32], callees| {
-            let round = partial.compile(&module, &set(functions), callees);
-            round.expect("it compiles")
+        let batch = |functions: &[u32]| Batch {
+            part: partial.part(&set(functions)),
+            functions: set(functions),
         };
-        let round = compile(&[A], true).expect("it is missing");
-        assert_eq!(round.functions, set(&[A, B]));
-        assert!(defines(&round.part.ptx, ".visible .func", A));
-        assert!(defines(&round.part.ptx, ".visible .func", B));
-        assert!(!round.part.ptx.contains(&format!("{PREFIX}enter(")));
-        let alone = compile(&[A], false).expect("it is missing");
-        assert_eq!(alone.functions, set(&[A]));
-        partial.add(round);
+        let both = batch(&[A, B]);
+        assert!(defines(&both.part.ptx, ".visible .func", A));
+        assert!(defines(&both.part.ptx, ".visible .func", B));
+        assert!(!both.part.ptx.contains(&format!("{PREFIX}enter(")));
+        let third = batch(&[C]);
+        partial.add(both.clone());
         assert_eq!(partial.missing(), set(&[C]));
-        assert!(compile(&[A, B], true).is_none(), "they are there");
-        let next = compile(&[C, A], true).expect("one is missing");
-        assert_eq!(next.functions, set(&[C]));
-        partial.take_back();
-        assert_eq!(partial.missing(), set(&[A, B, C]));
+        partial.add(third.clone());
+        assert!(partial.missing().is_empty());
+        partial.take_back(&both);
+        assert_eq!(partial.missing(), set(&[A, B]));
+        // A process that waits for a function will call those that the function calls.
+        assert_eq!(partial.near(&module, A), set(&[A, B]));
+        assert_eq!(partial.near(&module, B), set(&[B]));
+        partial.take_back(&third);
+        assert_eq!(partial.near(&module, C), set(&[A, B, C]));
+    }
+
+    #[test]
+    fn batches_have_even_sizes_in_the_order_of_calls() {
+        let functions = [(3, 40), (1, 50), (7, 20), (2, 300), (5, 10)];
+        let batches = in_batches(functions.into_iter(), 100);
+        let expected = [(&[1, 3][..], 90), (&[7], 20), (&[2], 300), (&[5], 10)];
+        assert_eq!(batches, expected.map(|(list, bytes)| (set(list), bytes)));
+        assert_eq!(in_batches(functions.into_iter(), 0).len(), 5);
+        // Of this module, all that is left out is one batch unless each function is to be asked for.
+        let batches = |most| {
+            let (_, _, partial) = World::new().partial(most).expect("some are left out");
+            partial.batches.len()
+        };
+        assert_eq!((batches(0), batches(1)), (3, 1));
     }
 
     #[test]
     fn the_next_program_has_the_same_parts() {
         let world = World::new();
-        let (module, parts, partial) = world.partial(0).expect("functions are left out");
+        let (_, parts, partial) = world.partial(0).expect("functions are left out");
         for functions in [&[C][..], &[B]] {
-            let round = partial.compile(&module, &set(functions), false);
-            let round = round.expect("it compiles").expect("it is missing");
-            partial.add(round);
+            partial.add(Batch {
+                part: partial.part(&set(functions)),
+                functions: set(functions),
+            });
         }
         partial.keep();
         let texts = |parts: &[LinkedPart], partial: &Partial| -> Vec<_> {

@@ -1,102 +1,29 @@
-//! The thread that compiles the functions which processes have asked for, and exchanges the image.
+//! The threads that assemble functions which an image lacks, and the one that exchanges the image.
 
-use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use everwarp_process::StartError;
+use everwarp_process::{Exchanges, StartError};
+use everwarp_runtime::trace::span;
 use everwarp_runtime::{EngineError, Error, LinkedEngine};
 
 use crate::code::LoadedCode;
 use crate::error::system;
-use crate::partial::Round;
+use crate::partial::Batch;
 use crate::resident::{Residency, ResidentProcesses};
-use crate::wishes::{Wish, Wishes};
+use crate::wishes::{Assembled, Wishes};
 
-/// Exchanges are this many times as far apart as the last one paused the engine: so they take 5 % of the time at most. Wishes
+/// Exchanges are this many times as far apart as the last one paused the engine: so they take 5 % of the time at most. Batches
 /// gather meanwhile.
 const APART: u32 = 20;
 
 /// When an image is exchanged that could not be, because the engine was parked for something else.
 const PARKED: Duration = Duration::from_millis(5);
 
-/// Functions that are compiled, assembled and exchanged together.
-#[derive(Clone)]
-struct Attempt<M = Arc<LoadedCode>> {
-    wishes: Vec<Wish<M>>,
-    /// With the functions that they call.
-    callees: bool,
-}
-
-impl<M: Clone> Attempt<M> {
-    /// All functions that were asked for.
-    fn of(wishes: Vec<Wish<M>>) -> Self {
-        Self {
-            wishes,
-            callees: true,
-        }
-    }
-
-    /// What to attempt after a failure: each function alone, then without those that it calls, so that a function that cannot
-    /// be had fails alone. Nothing is left to attempt for a single function.
-    fn smaller(&self) -> Vec<Self> {
-        let functions = self.wishes.iter().map(|wish| wish.functions.len());
-        let alone = functions.sum::<usize>() == 1;
-        if alone && !self.callees {
-            return Vec::new();
-        }
-        let wishes = self.wishes.iter().flat_map(|wish| {
-            let of = |function: &u32| Wish {
-                code: wish.code.clone(),
-                functions: [*function].into(),
-            };
-            wish.functions.iter().map(of)
-        });
-        wishes
-            .map(|wish| Self {
-                wishes: vec![wish],
-                callees: !alone,
-            })
-            .collect()
-    }
-}
-
-impl Attempt {
-    /// Compiles and assembles next to the running engine, and exchanges its image. Returns for how long the engine paused, and the
-    /// functions that it has now.
-    fn make(&self, resident: &Arc<ResidentProcesses>) -> Result<(Duration, Vec<Wish>), StartError> {
-        let mut rounds = Vec::with_capacity(self.wishes.len());
-        for Wish { code, functions } in &self.wishes {
-            let partial = code.partial.as_ref();
-            let partial = partial.expect("only modules with functions left out are asked for any");
-            let round = partial.compile(&code.module, functions, self.callees);
-            let round = round.map_err(|source| StartError::Load {
-                module: code.module.name.clone(),
-                source,
-            })?;
-            rounds.extend(round.map(|round| (Arc::clone(code), round)));
-        }
-        if rounds.is_empty() {
-            // They came as callees of others.
-            return Ok((Duration::ZERO, Vec::new()));
-        }
-        let parts: Vec<_> = rounds.iter().map(|(_, round)| round.part.clone()).collect();
-        // Without the lock of the code, so that hosts whose modules are loaded do not wait.
-        resident.engine.assemble_ahead(&parts);
-        // The last host may have ended meanwhile, and with it the engine would be parked.
-        let _residency = Residency::enter(resident)?;
-        let mut code = resident.code();
-        let pause = code.supply(&resident.engine, resident.stack_most, &rounds)?;
-        drop(code);
-        let delivered = rounds.into_iter().map(|(code, round)| {
-            let Round { functions, .. } = round;
-            Wish { code, functions }
-        });
-        Ok((pause, delivered.collect()))
-    }
-}
-
-/// Gets ready for processes of these modules to ask for functions, if some are left out.
+/// Gets ready for processes of these modules to ask for functions, if some are left out. Batches of the modules are assembled from
+/// now on, by as many threads as there are cores; the processes of the assembler have a low priority.
 pub(crate) fn expect(
     resident: &Arc<ResidentProcesses>,
     codes: &[Arc<LoadedCode>],
@@ -105,14 +32,88 @@ pub(crate) fn expect(
         return Ok(());
     }
     let (engine, wishes) = (Arc::downgrade(resident), Arc::clone(&resident.wishes));
-    let thread = || {
-        let thread = std::thread::Builder::new().name("everwarp-supply".into());
+    let thread = |name: &str, run: fn(&Weak<ResidentProcesses>, &Wishes)| {
+        let (engine, wishes) = (Weak::clone(&engine), Arc::clone(&wishes));
+        let thread = std::thread::Builder::new().name(name.into());
         thread.spawn(move || run(&engine, &wishes))
     };
+    let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+    let assemblers = (0..cores).map(|_| thread("everwarp-assemble", assemble));
+    let threads = assemblers.chain(std::iter::once_with(|| thread("everwarp-supply", supply)));
+    let started: std::io::Result<()> = wishes.start(resident.engine.assembles_ahead(), threads);
+    started.map_err(system("threads that assemble functions"))?;
+    codes.iter().for_each(|code| wishes.expect(code));
+    Ok(())
+}
+
+/// Assembles batches until the engine ends.
+fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
+    while let Some(work) = wishes.next() {
+        let Some(resident) = engine.upgrade() else {
+            return;
+        };
+        let partial = work.code.partial.as_ref();
+        let partial = partial.expect("only modules with functions left out have batches");
+        let part = partial.part(&work.functions);
+        match resident.engine.assemble_while(&part, wishes.unwanted()) {
+            Ok(()) => wishes.assembled(&work, part),
+            Err(error) => wishes.fail(&work, &error.to_string()),
+        }
+    }
+}
+
+/// Exchanges the image until the engine ends.
+fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
+    let mut not_before = Instant::now();
+    while wishes.wait_until_due() && wishes.wait_until(not_before) {
+        let mut attempts = vec![wishes.ready()];
+        while let Some(attempt) = attempts.pop() {
+            if !wishes.wait_until(not_before) {
+                return;
+            }
+            let Some(resident) = engine.upgrade() else {
+                return;
+            };
+            match exchange(&resident, &attempt) {
+                Ok(exchanged) => {
+                    not_before = Instant::now() + exchanged.paused() * APART;
+                    wishes.deliver(&attempt, &exchanged);
+                    for Assembled { code, .. } in &attempt {
+                        code.partial.iter().for_each(|partial| partial.keep());
+                    }
+                }
+                Err(error) if is_parked(&error) => {
+                    not_before = Instant::now() + PARKED;
+                    attempts.push(attempt);
+                }
+                Err(error) => match halves(attempt) {
+                    Halves::Both(first, second) => attempts.extend([second, first]),
+                    Halves::One(batch) => wishes.fail(&batch, &error.to_string()),
+                    Halves::None => {}
+                },
+            }
+        }
+    }
+}
+
+/// Exchanges the image for one with these batches. Returns what that took.
+fn exchange(
+    resident: &Arc<ResidentProcesses>,
+    batches: &[Assembled],
+) -> Result<Exchanges, StartError> {
+    let batch = |work: &Assembled| {
+        let Assembled {
+            functions, part, ..
+        } = work.clone();
+        (Arc::clone(&work.code), Batch { functions, part })
+    };
+    let batches: Vec<_> = batches.iter().map(batch).collect();
+    let _span = span("supply: exchange");
+    // The last host may have ended meanwhile, and with it the engine would be parked.
+    let _residency = Residency::enter(resident)?;
     resident
-        .wishes
-        .start(thread)
-        .map_err(system("a thread that compiles functions"))
+        .code()
+        .supply(&resident.engine, resident.stack_most, &batches)
 }
 
 /// Whether the image was not exchanged because another thread has parked the engine for a moment.
@@ -124,44 +125,21 @@ fn is_parked(error: &StartError) -> bool {
     error.is_some_and(|error| matches!(error, Error::Engine(EngineError::Parked { .. })))
 }
 
-/// Serves wishes until the engine ends.
-fn run(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
-    let mut not_before = Instant::now();
-    while let Some(wanted) = wishes.next() {
-        let mut attempts = VecDeque::from([Attempt::of(wanted)]);
-        while let Some(attempt) = attempts.pop_front() {
-            if !wishes.wait_until(not_before) {
-                return;
-            }
-            let Some(resident) = engine.upgrade() else {
-                return;
-            };
-            match attempt.make(&resident) {
-                Ok((pause, delivered)) => {
-                    not_before = Instant::now() + pause * APART;
-                    wishes.deliver(&delivered);
-                    for Wish { code, .. } in &delivered {
-                        code.partial.iter().for_each(|partial| partial.keep());
-                    }
-                }
-                Err(error) if is_parked(&error) => {
-                    not_before = Instant::now() + PARKED;
-                    attempts.push_front(attempt);
-                }
-                Err(error) => {
-                    let smaller = attempt.smaller();
-                    if smaller.is_empty() {
-                        for Wish { code, functions } in &attempt.wishes {
-                            let reason = error.to_string();
-                            functions
-                                .iter()
-                                .for_each(|function| wishes.refuse(code, *function, &reason));
-                        }
-                    }
-                    attempts.extend(smaller);
-                }
-            }
-        }
+/// What to attempt after a failure, so that what cannot be loaded fails alone.
+#[derive(Debug, PartialEq)]
+enum Halves<T> {
+    None,
+    /// It was one.
+    One(T),
+    Both(Vec<T>, Vec<T>),
+}
+
+fn halves<T>(mut all: Vec<T>) -> Halves<T> {
+    let second = all.split_off(all.len() / 2);
+    match (all.is_empty(), second.len()) {
+        (_, 0) => Halves::None,
+        (true, _) => second.into_iter().next().map_or(Halves::None, Halves::One),
+        (false, _) => Halves::Both(all, second),
     }
 }
 
@@ -169,40 +147,6 @@ fn run(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
 mod tests {
     use super::*;
     use crate::error::not_started;
-
-    fn wish(code: &'static str, functions: &[u32]) -> Wish<&'static str> {
-        let functions = functions.iter().copied().collect();
-        Wish { code, functions }
-    }
-
-    /// What is attempted for these wishes, and what is refused in the end, if the functions in `bad` cannot be assembled, nor
-    /// anything with callees of those in `bad_callees`.
-    fn outcome(
-        wishes: Vec<Wish<&'static str>>,
-        bad: &[u32],
-        bad_callees: &[u32],
-    ) -> (usize, Vec<u32>, Vec<u32>) {
-        let mut attempts = VecDeque::from([Attempt::of(wishes)]);
-        let (mut count, mut delivered, mut refused) = (0, Vec::new(), Vec::new());
-        while let Some(attempt) = attempts.pop_front() {
-            count += 1;
-            let all = attempt.wishes.iter().flat_map(|wish| &wish.functions);
-            let all: Vec<u32> = all.copied().collect();
-            let fails = |function: &u32| {
-                bad.contains(function) || attempt.callees && bad_callees.contains(function)
-            };
-            if !all.iter().any(fails) {
-                delivered.extend(all);
-                continue;
-            }
-            let smaller = attempt.smaller();
-            if smaller.is_empty() {
-                refused.extend(all);
-            }
-            attempts.extend(smaller);
-        }
-        (count, delivered, refused)
-    }
 
     #[test]
     fn only_a_parked_engine_is_waited_for() {
@@ -213,25 +157,33 @@ mod tests {
         assert!(!is_parked(&StartError::Modules { most: 1 }));
     }
 
-    #[test]
-    fn all_wishes_are_served_together() {
-        let wishes = vec![wish("a", &[1, 2]), wish("b", &[7])];
-        assert_eq!(outcome(wishes, &[], &[]), (1, vec![1, 2, 7], vec![]));
+    /// What is delivered and what is refused if the batches in `bad` cannot be loaded, and how many attempts that takes.
+    fn outcome(batches: &[u32], bad: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
+        let mut attempts = vec![batches.to_vec()];
+        let (mut delivered, mut refused, mut count) = (Vec::new(), Vec::new(), 0);
+        while let Some(attempt) = attempts.pop() {
+            count += 1;
+            if !attempt.iter().any(|batch| bad.contains(batch)) {
+                delivered.extend(attempt);
+                continue;
+            }
+            match halves(attempt) {
+                Halves::Both(first, second) => attempts.extend([second, first]),
+                Halves::One(batch) => refused.push(batch),
+                Halves::None => unreachable!("it has a bad one"),
+            }
+        }
+        (delivered, refused, count)
     }
 
     #[test]
-    fn a_function_that_cannot_be_had_fails_alone() {
-        let wishes = vec![wish("a", &[1, 2]), wish("b", &[7])];
-        assert_eq!(outcome(wishes, &[2], &[]), (5, vec![1, 7], vec![2]));
-    }
-
-    #[test]
-    fn a_function_comes_without_a_callee_that_cannot_be_had() {
-        assert_eq!(
-            outcome(vec![wish("a", &[1])], &[], &[1]),
-            (2, vec![1], vec![])
-        );
-        let wishes = vec![wish("a", &[1, 3])];
-        assert_eq!(outcome(wishes, &[], &[3]), (4, vec![1, 3], vec![]));
+    fn a_batch_that_cannot_be_loaded_fails_alone() {
+        assert_eq!(outcome(&[1, 2, 3], &[]), (vec![1, 2, 3], vec![], 1));
+        let (delivered, refused, count) = outcome(&[1, 2, 3, 4, 5], &[4]);
+        assert_eq!((delivered, refused), (vec![1, 2, 3, 5], vec![4]));
+        assert!(count <= 7, "{count} attempts");
+        assert_eq!(outcome(&[7], &[7]), (vec![], vec![7], 1));
+        assert_eq!(outcome(&[1, 2], &[1, 2]), (vec![], vec![1, 2], 3));
+        assert_eq!(halves(Vec::<u32>::new()), Halves::None);
     }
 }

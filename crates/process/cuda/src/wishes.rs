@@ -1,123 +1,140 @@
 //! Which functions processes have asked for, and what became of it.
 //!
-//! A process that calls a function which its image lacks is suspended and asks the host. One thread of an engine, the supplier,
-//! compiles what was asked for, exchanges the image, and lets the services ask again for all requests that wait. The rules:
+//! A process that calls a function which its image lacks is suspended and asks the host. Threads of an engine, its assemblers,
+//! assemble batches of functions: those that were asked for first, and others while there is nothing else to do. One more
+//! thread, the supplier, exchanges the image for one with all that is assembled, and lets the services ask again for all requests
+//! that wait. The rules:
 //!
-//! 1. One lock guards, for all modules, what is present, wanted and unavailable. A request that finds its function neither
+//! 1. One lock guards, for all modules, how far each batch is and what is wanted. A request that finds its function neither
 //!    present nor unavailable leaves the function wanted under the same lock.
 //! 2. A function is present when an image with it runs.
-//! 3. The supplier sleeps under the lock under which it has seen that nothing is wanted.
+//! 3. The supplier and the assemblers sleep under the lock under which they have seen that there is nothing for them to do.
+//!    Each of these changes that, and wakes them: a request that leaves a function wanted, an assembler that is done with a batch, and the
+//!    supplier when it divides a batch.
 //! 4. Services ask again for all requests that wait after a function has become present or unavailable. A request that begins to
 //!    wait is asked for once more under the lock of those that wait, so it does not matter which of the two is first.
 //!
 //! `crates/engine/cuda/src/models/supply.rs` is a model of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_hostcalls::{FunctionState, Service};
+use everwarp_process::Exchanges;
+use everwarp_runtime::LinkedPart;
 
+use crate::batches::{Batches, Counts, Reason};
 use crate::code::LoadedCode;
 
-/// What is known of the functions of a module.
-#[derive(Debug, Default)]
-struct Functions {
-    present: BTreeSet<u32>,
-    wanted: BTreeSet<u32>,
-    unavailable: BTreeMap<u32, Arc<str>>,
+/// A batch of a module, with its functions and what else is known of it.
+#[derive(Clone)]
+pub(crate) struct Work<P, M = Arc<LoadedCode>> {
+    pub(crate) code: M,
+    pub(crate) number: usize,
+    pub(crate) functions: BTreeSet<u32>,
+    pub(crate) part: P,
 }
 
-impl Functions {
-    /// The state of a function, which is wanted from now on if it is neither present nor unavailable. Says as well whether it has
-    /// not been wanted before.
-    fn ask(&mut self, function: u32) -> (FunctionState, bool) {
-        if self.present.contains(&function) {
-            return (FunctionState::Present, false);
-        }
-        if self.unavailable.contains_key(&function) {
-            return (FunctionState::Unavailable, false);
-        }
-        (FunctionState::Awaited, self.wanted.insert(function))
-    }
-}
+/// A batch to assemble.
+pub(crate) type Wanted = Work<()>;
+/// A batch that is assembled.
+pub(crate) type Assembled<M = Arc<LoadedCode>> = Work<LinkedPart, M>;
 
 #[derive(Default)]
 struct Books {
-    modules: Vec<(Weak<LoadedCode>, Functions)>,
+    modules: Vec<(Weak<LoadedCode>, Batches<LinkedPart>)>,
     stop: bool,
+    exchanges: Exchanges,
 }
 
 impl Books {
-    fn of(&mut self, code: &Arc<LoadedCode>) -> &mut Functions {
-        let is_it = |(known, _): &(Weak<LoadedCode>, Functions)| {
-            std::ptr::eq(known.as_ptr(), Arc::as_ptr(code))
-        };
+    /// The batches of a module; `ahead` says whether code can be assembled ahead of an image.
+    fn of(&mut self, code: &Arc<LoadedCode>, ahead: bool) -> Option<&mut Batches<LinkedPart>> {
+        let partial = code.partial.as_ref()?;
+        let is_it =
+            |(known, _): &(Weak<LoadedCode>, _)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(code));
         let at = match self.modules.iter().position(is_it) {
             Some(at) => at,
             None => {
                 // As good a time as any to forget modules that are not in the image any more.
                 self.modules.retain(|(code, _)| code.strong_count() > 0);
-                let functions = Functions {
-                    present: code
-                        .partial
-                        .as_ref()
-                        .map(|p| p.present())
-                        .unwrap_or_default(),
-                    ..Functions::default()
-                };
-                self.modules.push((Arc::downgrade(code), functions));
+                self.modules
+                    .push((Arc::downgrade(code), partial.batches(ahead)));
                 self.modules.len() - 1
             }
         };
-        &mut self.modules[at].1
+        Some(&mut self.modules[at].1)
     }
 
-    /// Takes what is wanted.
-    fn take(&mut self) -> Vec<Wish> {
-        let modules = self.modules.iter_mut();
-        let wishes = modules.filter(|(_, functions)| !functions.wanted.is_empty());
-        wishes
-            .filter_map(|(code, functions)| {
-                let functions = std::mem::take(&mut functions.wanted);
-                let code = code.upgrade()?;
-                Some(Wish { code, functions })
-            })
-            .collect()
+    /// The next batch to assemble.
+    fn take(&mut self) -> Option<Wanted> {
+        for reason in Reason::ALL {
+            for (code, batches) in &mut self.modules {
+                let Some(code) = code.upgrade() else {
+                    continue;
+                };
+                if let Some((number, functions)) = batches.take(reason) {
+                    return Some(Work {
+                        code,
+                        number,
+                        functions,
+                        part: (),
+                    });
+                }
+            }
+        }
+        None
     }
-}
 
-/// Functions of a module that processes have asked for.
-#[derive(Clone)]
-pub(crate) struct Wish<M = Arc<LoadedCode>> {
-    pub(crate) code: M,
-    pub(crate) functions: BTreeSet<u32>,
+    fn is_due(&self) -> bool {
+        let mut modules = self.modules.iter();
+        modules.any(|(code, batches)| code.strong_count() > 0 && batches.is_due())
+    }
 }
 
 /// The wishes of all processes of an engine.
 #[derive(Default)]
 pub(crate) struct Wishes {
     books: Mutex<Books>,
-    asked: Condvar,
+    /// There may be something to assemble.
+    absent: Condvar,
+    /// An exchange may be due.
+    due: Condvar,
     /// The services of the hosts whose processes may ask.
     services: Mutex<Vec<Weak<Service>>>,
-    supplier: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Is set when nothing is to be assembled any more.
+    unwanted: Arc<AtomicBool>,
+    /// Code can be assembled ahead of an image.
+    ahead: AtomicBool,
 }
 
 impl Wishes {
+    /// Processes of this module may ask from now on.
+    pub(crate) fn expect(&self, code: &Arc<LoadedCode>) {
+        let mut books = lock(&self.books);
+        if books.of(code, self.ahead.load(Ordering::Relaxed)).is_some() {
+            self.absent.notify_all();
+        }
+    }
+
     /// Asks for a function for a process.
     pub(crate) fn ask(&self, code: &Arc<LoadedCode>, function: u32) -> FunctionState {
-        let left_out = |partial: &crate::partial::Partial| partial.leaves_out(function);
-        if !code.partial.as_ref().is_some_and(left_out) {
+        let mut books = lock(&self.books);
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let (Some(batches), Some(partial)) = (books.of(code, ahead), &code.partial) else {
             // No code of the module asks for it.
             return FunctionState::Unavailable;
-        }
-        let mut books = lock(&self.books);
-        let (state, new) = books.of(code).ask(function);
+        };
+        let (state, new) = batches.ask(function);
         if new {
-            self.asked.notify_one();
+            batches.expect(&partial.near(&code.module, function));
+            self.absent.notify_all();
+            self.due.notify_one();
         }
         state
     }
@@ -125,7 +142,8 @@ impl Wishes {
     /// Why a function cannot be had.
     pub(crate) fn reason(&self, code: &Arc<LoadedCode>, function: u32) -> Option<Arc<str>> {
         let mut books = lock(&self.books);
-        books.of(code).unavailable.get(&function).cloned()
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        books.of(code, ahead)?.reason(function)
     }
 
     /// Lets a service answer requests that wait when functions have come.
@@ -135,19 +153,49 @@ impl Wishes {
         services.push(Arc::downgrade(service));
     }
 
-    /// Waits until functions are wanted, and takes them; `None` if the supplier is to end.
-    pub(crate) fn next(&self) -> Option<Vec<Wish>> {
+    /// Waits until there is a batch to assemble, which is in work from then on; `None` if the thread is to end.
+    pub(crate) fn next(&self) -> Option<Wanted> {
         let mut books = lock(&self.books);
         loop {
             if books.stop {
                 return None;
             }
-            let wishes = books.take();
-            if !wishes.is_empty() {
-                return Some(wishes);
+            if let Some(work) = books.take() {
+                return Some(work);
             }
-            books = ignore_poison(self.asked.wait(books));
+            books = ignore_poison(self.absent.wait(books));
         }
+    }
+
+    /// A batch is assembled.
+    pub(crate) fn assembled(&self, work: &Wanted, part: LinkedPart) {
+        let mut books = lock(&self.books);
+        if let Some(batches) = books.of(&work.code, true) {
+            batches.assembled(work.number, part);
+        }
+        self.due.notify_one();
+    }
+
+    /// A batch cannot be had.
+    pub(crate) fn fail<P>(&self, work: &Work<P>, reason: &str) {
+        let mut books = lock(&self.books);
+        if let Some(batches) = books.of(&work.code, true) {
+            batches.fail(work.number, reason);
+        }
+        // The functions of the batch may have become batches of their own, or this was the last one that others waited for.
+        self.absent.notify_all();
+        self.due.notify_one();
+        drop(books);
+        self.tell();
+    }
+
+    /// Waits until the image is to be exchanged; returns whether the supplier is to go on.
+    pub(crate) fn wait_until_due(&self) -> bool {
+        let mut books = lock(&self.books);
+        while !books.stop && !books.is_due() {
+            books = ignore_poison(self.due.wait(books));
+        }
+        !books.stop
     }
 
     /// Waits until this time; returns whether the supplier is to go on.
@@ -158,33 +206,56 @@ impl Wishes {
             if left.is_zero() {
                 return true;
             }
-            books = ignore_poison(self.asked.wait_timeout(books, left)).0;
+            books = ignore_poison(self.due.wait_timeout(books, left)).0;
         }
         false
     }
 
-    /// The engine runs an image that has these functions.
-    pub(crate) fn deliver(&self, wishes: &[Wish]) {
-        let mut books = lock(&self.books);
-        for Wish { code, functions } in wishes {
-            let known = books.of(code);
-            known.present.extend(functions);
-            known
-                .wanted
-                .retain(|function| !functions.contains(function));
+    /// All batches that are assembled and that the image lacks.
+    pub(crate) fn ready(&self) -> Vec<Assembled> {
+        let books = lock(&self.books);
+        let mut ready = Vec::new();
+        for (code, batches) in &books.modules {
+            let Some(code) = code.upgrade() else {
+                continue;
+            };
+            let batch = |(number, functions, part)| Work {
+                code: Arc::clone(&code),
+                number,
+                functions,
+                part,
+            };
+            ready.extend(batches.ready().into_iter().map(batch));
         }
+        ready
+    }
+
+    /// The engine runs an image that has these batches, after this exchange.
+    pub(crate) fn deliver(&self, delivered: &[Assembled], exchange: &Exchanges) {
+        let mut books = lock(&self.books);
+        for work in delivered {
+            if let Some(batches) = books.of(&work.code, true) {
+                batches.arrived(work.number);
+            }
+        }
+        books.exchanges.add(exchange);
         drop(books);
         self.tell();
     }
 
-    /// A function cannot be had.
-    pub(crate) fn refuse(&self, code: &Arc<LoadedCode>, function: u32, reason: &str) {
+    /// How much of a module is there.
+    pub(crate) fn counts(&self, code: &Arc<LoadedCode>) -> Counts {
         let mut books = lock(&self.books);
-        let known = books.of(code);
-        known.unavailable.insert(function, reason.into());
-        known.wanted.remove(&function);
-        drop(books);
-        self.tell();
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        books
+            .of(code, ahead)
+            .map(|batches| batches.counts())
+            .unwrap_or_default()
+    }
+
+    /// The exchanges so far.
+    pub(crate) fn exchanges(&self) -> Exchanges {
+        lock(&self.books).exchanges
     }
 
     /// Lets all services ask again.
@@ -195,35 +266,48 @@ impl Wishes {
         }
     }
 
-    /// Starts the supplier, unless there is one.
+    /// Starts the threads, unless they run. `ahead` says whether code can be assembled ahead of an image.
     pub(crate) fn start(
         &self,
-        supplier: impl FnOnce() -> std::io::Result<JoinHandle<()>>,
+        ahead: bool,
+        threads: impl IntoIterator<Item = std::io::Result<JoinHandle<()>>>,
     ) -> std::io::Result<()> {
-        let mut running = lock(&self.supplier);
-        if running.is_none() {
-            *running = Some(supplier()?);
+        let mut running = lock(&self.threads);
+        if running.is_empty() {
+            self.ahead.store(ahead, Ordering::Relaxed);
+            for thread in threads {
+                running.push(thread?);
+            }
         }
         Ok(())
     }
 
-    /// Ends the supplier, and returns when it is done with what it assembles. No process may wait for a function any more.
+    /// Is set when nothing is to be assembled any more.
+    pub(crate) fn unwanted(&self) -> &Arc<AtomicBool> {
+        &self.unwanted
+    }
+
+    /// Ends the threads, and returns when they have ended; what they assemble is given up. No process may wait for a function any
+    /// more.
     pub(crate) fn stop(&self) {
+        self.unwanted.store(true, Ordering::Relaxed);
         lock(&self.books).stop = true;
-        self.asked.notify_all();
-        let supplier = lock(&self.supplier).take();
-        // The supplier may have been the last one that had the engine, and a thread cannot wait for itself.
-        let elsewhere =
-            |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
-        if let Some(supplier) = supplier.filter(elsewhere) {
-            drop(supplier.join());
+        self.absent.notify_all();
+        self.due.notify_all();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        // A thread may have been the last one that had the engine, and cannot wait for itself.
+        let own = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != own {
+                drop(thread.join());
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
 
@@ -232,6 +316,12 @@ mod tests {
 
     use super::*;
     use crate::code::lacking_functions;
+
+    impl Wishes {
+        fn is_due(&self) -> bool {
+            lock(&self.books).is_due()
+        }
+    }
 
     /// A module whose functions 1 and 2 are left out.
     fn code() -> Arc<LoadedCode> {
@@ -244,43 +334,58 @@ mod tests {
         lacking_functions(&module.expect("it is valid"), &Cache::at(folder.path()))
     }
 
+    fn part() -> LinkedPart {
+        LinkedPart {
+            name: "m".into(),
+            ptx: "".into(),
+        }
+    }
+
     #[test]
-    fn the_supplier_gets_what_the_processes_of_all_modules_want() {
+    fn functions_of_all_modules_are_assembled_and_come_together() {
         let (wishes, codes) = (Wishes::default(), [code(), code()]);
         for (code, function) in [(0, 1), (1, 2), (0, 2), (0, 1)] {
             let state = wishes.ask(&codes[code], function);
             assert_eq!(state, FunctionState::Awaited);
         }
-        let wanted = wishes.next().expect("it is not to end");
-        let functions: Vec<Vec<u32>> = wanted
-            .iter()
-            .map(|wish| wish.functions.iter().copied().collect())
-            .collect();
-        assert_eq!(functions, [vec![1, 2], vec![2]]);
-        // Asked for once more while they are compiled: they are not compiled again afterwards.
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            let work = wishes.next().expect("it is not to end");
+            taken.push(work.functions.iter().copied().collect::<Vec<_>>());
+            wishes.assembled(&work, part());
+        }
+        assert_eq!(taken, [[1], [2], [2]]);
+        assert!(wishes.is_due());
+        let ready = wishes.ready();
+        assert_eq!(ready.len(), 3);
+        // Asked for once more while the image is exchanged: it is not assembled again afterwards.
         assert_eq!(wishes.ask(&codes[0], 1), FunctionState::Awaited);
-        wishes.deliver(&wanted);
+        let count = 1;
+        let exchange = Exchanges {
+            count,
+            ..Exchanges::default()
+        };
+        wishes.deliver(&ready, &exchange);
         assert_eq!(wishes.ask(&codes[0], 1), FunctionState::Present);
-        assert!(lock(&wishes.books).take().is_empty());
+        assert!(!wishes.is_due() && lock(&wishes.books).take().is_none());
         // The functions of the other module are its own.
         assert_eq!(wishes.ask(&codes[1], 1), FunctionState::Awaited);
+        assert_eq!(wishes.exchanges().count, 1);
+        assert_eq!(wishes.counts(&codes[0]).present, 2);
+        assert_eq!(wishes.counts(&codes[1]).present, 1);
     }
 
     #[test]
     fn a_function_that_cannot_be_had_has_a_reason() {
         let (wishes, code) = (Wishes::default(), code());
         wishes.ask(&code, 1);
-        wishes.refuse(&code, 1, "ptxas needs more than 4 GiB");
+        let work = wishes.next().expect("it is not to end");
+        wishes.fail(&work, "ptxas needs more than 4 GiB");
         assert_eq!(wishes.ask(&code, 1), FunctionState::Unavailable);
         let reason = wishes.reason(&code, 1);
         assert_eq!(reason.as_deref(), Some("ptxas needs more than 4 GiB"));
         assert_eq!(wishes.reason(&code, 2), None);
-        assert!(
-            lock(&wishes.books)
-                .take()
-                .iter()
-                .all(|w| w.functions.is_empty())
-        );
+        assert!(lock(&wishes.books).take().is_none());
         // No code asks for a function that is always there.
         for function in [0, 99] {
             assert_eq!(wishes.ask(&code, function), FunctionState::Unavailable);
@@ -288,39 +393,24 @@ mod tests {
     }
 
     #[test]
-    fn the_supplier_ends_while_it_waits_for_wishes_or_for_time() {
-        for waits_for_time in [false, true] {
-            let (wishes, ended) = (
-                Arc::new(Wishes::default()),
-                Arc::new(AtomicBool::new(false)),
-            );
-            let (of_thread, noted) = (Arc::clone(&wishes), Arc::clone(&ended));
-            let supplier = move || {
-                let later = Instant::now() + Duration::from_secs(3600);
-                let goes_on = match waits_for_time {
-                    true => of_thread.wait_until(later),
-                    false => of_thread.next().is_some(),
-                };
-                noted.store(!goes_on, SeqCst);
-            };
-            let started = wishes.start(|| Ok(std::thread::spawn(supplier)));
-            started.expect("there is none yet");
-            wishes.stop();
-            assert!(ended.load(SeqCst));
-        }
-    }
-
-    #[test]
-    fn a_function_is_asked_for_once_until_it_comes() {
-        let mut functions = Functions::default();
-        assert_eq!(functions.ask(3), (FunctionState::Awaited, true));
-        assert_eq!(functions.ask(3), (FunctionState::Awaited, false));
-        // The supplier has taken it, and it is asked for once more before it comes.
-        functions.wanted.clear();
-        assert_eq!(functions.ask(3), (FunctionState::Awaited, true));
-        functions.present.insert(3);
-        assert_eq!(functions.ask(3), (FunctionState::Present, false));
-        functions.unavailable.insert(4, "no memory".into());
-        assert_eq!(functions.ask(4), (FunctionState::Unavailable, false));
+    fn the_threads_end_while_they_wait() {
+        let waits: [fn(&Wishes) -> bool; 3] = [
+            |wishes| wishes.next().is_some(),
+            |wishes| wishes.wait_until_due(),
+            |wishes| wishes.wait_until(Instant::now() + Duration::from_secs(3600)),
+        ];
+        let (wishes, ended) = (Arc::new(Wishes::default()), Arc::new(AtomicUsize::new(0)));
+        let threads = waits.map(|wait| {
+            let (wishes, ended) = (Arc::clone(&wishes), Arc::clone(&ended));
+            std::thread::spawn(move || {
+                assert!(!wait(&wishes));
+                ended.fetch_add(1, SeqCst);
+            })
+        });
+        let started = wishes.start(true, threads.map(Ok));
+        started.expect("there are none yet");
+        wishes.stop();
+        assert_eq!(ended.load(SeqCst), 3);
+        assert!(wishes.unwanted().load(SeqCst));
     }
 }

@@ -3,7 +3,8 @@
 //! One host serves all cases: every module is linked into its image, and the table's places are used again and again. It
 //! is started four times: with memories of their own for all processes, with interleaved memories, on an engine that
 //! hosts share, and with images that lack functions at first. Another host starts with two modules, and its cases load others. The
-//! last ones have a module of their own, whose processes ask for functions that take long or cannot be had.
+//! last ones have modules of their own: processes ask for functions that take long or cannot be had, and for those of a large module
+//! that is compiled while they run.
 
 mod cases;
 
@@ -18,7 +19,7 @@ use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Trial};
 
 /// How the hosts differ that run the cases, and which cases each one runs.
-const KINDS: [(&str, &[(&str, cases::Case)]); 7] = [
+const KINDS: [(&str, &[(&str, cases::Case)]); 8] = [
     ("apart", cases::ALL),
     ("interleaved", cases::ALL),
     ("shared", cases::ALL),
@@ -26,6 +27,7 @@ const KINDS: [(&str, &[(&str, cases::Case)]); 7] = [
     ("lazy", cases::ALL),
     ("missing", cases::MISSING),
     ("missing-shared", cases::MISSING),
+    ("growing", cases::GROWING),
 ];
 /// The variable that names the one kind of host to run the cases on.
 const KIND: &str = "EVERWARP_CUDA_HOST";
@@ -40,6 +42,9 @@ fn module(name: &str, text: &str) -> Module {
 
 /// The modules that a host of this kind starts with.
 fn modules(kind: &str) -> Vec<Module> {
+    if kind == "growing" {
+        return vec![cases::growing::module()];
+    }
     if kind.starts_with("missing") {
         return vec![cases::missing::module()];
     }
@@ -131,8 +136,13 @@ fn start(device: &Device, modules: &[Module], kind: &str) -> Arc<CudaProcesses> 
     config.interleaved = kind == "interleaved";
     config.tier = match kind {
         "lazy" | "missing" | "missing-shared" => Tier::Least,
+        "growing" => Tier::Lazy,
         _ => Tier::Best,
     };
+    if kind == "growing" {
+        // For calls some thousands deep.
+        config.stack_bytes = Some(512 << 10);
+    }
     config.spare_places = 2048;
     let begin = Instant::now();
     let host = match kind {

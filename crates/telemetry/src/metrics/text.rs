@@ -315,6 +315,33 @@ fn hosts(view: &ProgramView, all: &mut Families) {
                 Sample::Gauge(count as f64),
             );
         }
+        if let Some(compiling) = &h.compiling {
+            for (state, count) in [
+                ("left_out", compiling.left_out),
+                ("assembled", compiling.assembled),
+                ("present", compiling.present),
+            ] {
+                all.add(
+                    "functions",
+                    "Functions that were not compiled before the start: all, those that are assembled, and those that \
+                     processes have.",
+                    &with(&own, &[("state", state)]),
+                    Sample::Gauge(count as f64),
+                );
+            }
+            all.add(
+                "image_exchanges",
+                "Exchanges of the engine's image for functions that processes have asked for.",
+                &own,
+                Sample::Count(compiling.exchanges),
+            );
+            all.add(
+                "image_exchange_pause_seconds",
+                "Seconds for which these exchanges have paused the engine, in all.",
+                &own,
+                Sample::Gauge(compiling.paused_s),
+            );
+        }
         let Some(totals) = &h.totals else { continue };
         for (end, count) in [("success", totals.succeeded), ("failure", totals.failed)] {
             all.add(

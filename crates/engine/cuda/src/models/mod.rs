@@ -32,8 +32,13 @@ const NONE: u32 = u32::MAX;
 
 /// Runs a model in every interleaving with at most three preemptions, which keeps the state spaces small.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
+    explore_within(3, model);
+}
+
+/// The same with at most this many preemptions: two for models of four threads, whose mutants need no more.
+fn explore_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 

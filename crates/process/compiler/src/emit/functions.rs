@@ -8,7 +8,7 @@ use std::thread;
 use wasmparser::{FuncToValidate, FuncValidatorAllocations, FunctionBody, ValidatorResources};
 
 use crate::context::Context;
-use crate::emit::body::{Body, Scratch};
+use crate::emit::body::{Body, Scratch, Texts};
 use crate::error::CompileError;
 use crate::facts::types::ValueType;
 
@@ -22,12 +22,12 @@ const PART_BYTES: usize = 1 << 15;
 /// Functions that follow each other, translated.
 #[derive(Default)]
 pub(crate) struct Part {
-    pub(crate) code: String,
+    pub(crate) texts: Texts,
     /// What each saves at most when it is suspended.
     pub(crate) frames: Vec<usize>,
     /// Canonical types and tables of indirect calls.
     pub(crate) indirect: BTreeSet<(u32, u32)>,
-    /// The functions that are called, and not compiled.
+    /// The functions that the image is not to have.
     pub(crate) missing: Vec<u32>,
 }
 
@@ -105,7 +105,7 @@ fn translate_part(
             translate_one(&mut out, None, &body, &tight)?;
         }
         let calls: Vec<_> = out.indirect().collect();
-        let finished = out.finish(body.range().start, &mut part.code);
+        let finished = out.finish(body.range().start, &mut part.texts);
         // Also of missing functions, so that the other text of an image does not depend on which ones it has.
         part.indirect.extend(calls);
         if finished.missing {

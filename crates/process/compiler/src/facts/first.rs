@@ -46,6 +46,32 @@ pub(crate) fn reached(
     found
 }
 
+/// All functions, those first that direct calls lead to from `from`, the nearest first; then the others by their numbers, each
+/// followed by those that only calls from it lead to.
+pub(crate) fn by_distance(graph: &CallGraph, from: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let count = graph.functions.len();
+    let (mut seen, mut order) = (vec![false; count], Vec::with_capacity(count));
+    let mut walk = |from: &mut dyn Iterator<Item = u32>| {
+        let mut next = order.len();
+        let mut reach = |function: u32, order: &mut Vec<u32>| {
+            let first = seen.get_mut(function as usize);
+            if first.is_some_and(|seen| !std::mem::replace(seen, true)) {
+                order.push(function);
+            }
+        };
+        from.for_each(|function| reach(function, &mut order));
+        while let Some(&function) = order.get(next) {
+            for &callee in &graph.functions[function as usize].direct {
+                reach(callee, &mut order);
+            }
+            next += 1;
+        }
+    };
+    walk(&mut from.into_iter());
+    (0..count as u32).for_each(|function| walk(&mut std::iter::once(function)));
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +90,14 @@ mod tests {
         assert_eq!(found(&[0], &[], 1000), [0, 1, 2, 3, 4]);
         assert_eq!(found(&[0], &[], 80), [0, 1, 2, 4]);
         assert_eq!(found(&[0], &[], 20), [0, 1]);
+    }
+
+    #[test]
+    fn all_functions_are_ordered_by_their_distance() {
+        // 4 calls 1 and 3, 1 calls 0 and 4, and no direct call leads to 2, which calls 5.
+        let graph = CallGraph::of(&[&[], &[0, 4], &[5], &[], &[3, 1], &[2]]);
+        assert_eq!(by_distance(&graph, [4]), [4, 1, 3, 0, 2, 5]);
+        assert_eq!(by_distance(&graph, [5, 9]), [5, 2, 0, 1, 4, 3]);
     }
 
     #[test]

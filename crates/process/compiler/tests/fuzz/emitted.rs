@@ -1,12 +1,14 @@
-//! Runs the compiler's code, without suspensions or suspended and resumed repeatedly.
+//! Runs the compiler's code, without suspensions or suspended and resumed repeatedly; also with images that lack functions, which are
+//! exchanged for others at random, and with frames that move from the stack to memory.
 
 use core::mem::offset_of;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp_compiler::{
     CallState, CompileError, CompileOptions, Compiled, DevInstance, DevSuspension, Export,
-    InstanceLimits, InstantiateError, NoImports, PAGE, TrapKind, UNIT, UNIT_STRIDE, ValueType,
-    compile,
+    InstanceLimits, InstantiateError, NoImports, PAGE, PTX_HEAD, TrapKind, UNIT, UNIT_STRIDE,
+    ValueType, compile,
 };
 
 use crate::generate::{number, order};
@@ -24,6 +26,15 @@ const LIMITS: InstanceLimits = InstanceLimits {
 
 /// The number of all suspensions.
 pub(crate) static SUSPENSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// The number of all images that instances have got.
+pub(crate) static IMAGES: AtomicU64 = AtomicU64::new(0);
+
+/// After this many images an instance gets one with all functions.
+const IMAGES_MOST: u64 = 30;
+
+/// Bytes of memory for frames that the stack does not hold.
+const DEEP_BYTES: u64 = 1 << 16;
 
 /// Why a module's results cannot be compared.
 pub(crate) enum Failure {
@@ -75,20 +86,39 @@ enum Way {
     Suspendable,
     /// The module is suspended each time it has passed this number of safepoints.
     Preempted(i64),
+    /// The same, with images that lack functions and are exchanged at some preemptions. Calls nest this deep on the stack; `None`
+    /// if they nest no deeper than that.
+    Lazy { every: i64, deep: Option<u32> },
 }
 
 impl Way {
     fn of(seed: u64) -> Self {
-        match seed % 4 {
-            0 => Self::Suspendable,
-            1 => Self::Plain,
-            _ => Self::Preempted((seed / 4 % 23) as i64 + 1),
+        let every = (seed / 8 % 23) as i64 + 1;
+        match seed % 8 {
+            0 | 4 => Self::Suspendable,
+            1 | 5 => Self::Plain,
+            2 | 6 => Self::Preempted(every),
+            3 => Self::Lazy { every, deep: None },
+            _ => Self::Lazy {
+                every,
+                deep: Some(8 + (seed / 8 % 5) as u32 * 8),
+            },
+        }
+    }
+
+    /// How deep calls nest on the stack.
+    fn depth(self) -> u32 {
+        match self {
+            Self::Lazy {
+                deep: Some(deep), ..
+            } => deep,
+            _ => LIMITS.depth,
         }
     }
 
     /// Makes the instance suspend itself once it has spent the fuel for [`Way::Preempted`].
     fn prepare(self, process: &Process) -> Result<(), String> {
-        let Self::Preempted(every) = self else {
+        let (Self::Preempted(every) | Self::Lazy { every, .. }) = self else {
             return Ok(());
         };
         let layout = &process.compiled.layout;
@@ -104,6 +134,7 @@ impl Way {
     fn call(
         self,
         process: &mut Process,
+        images: &mut Images,
         function: u32,
         args: &[u64],
     ) -> Result<Result<Vec<u64>, Trapped>, String> {
@@ -118,12 +149,68 @@ impl Way {
                 (Self::Preempted(_), CallState::Preempted) if ended.is_ok() => {
                     SUSPENSIONS.fetch_add(1, Ordering::Relaxed);
                 }
+                (Self::Lazy { .. }, CallState::Preempted) if ended.is_ok() => {
+                    SUSPENSIONS.fetch_add(1, Ordering::Relaxed);
+                    if images.below(4) == 0 {
+                        images.exchange(process, None)?;
+                    }
+                }
+                (Self::Lazy { .. }, CallState::Missing) if ended.is_ok() => {
+                    let at = process.block + offset_of!(DevInstance, trap_function) as u64;
+                    let missing = process.machine.borrow_mut().number(at, 4)? as u32;
+                    if !process.compiled.missing().contains(&missing) {
+                        return Err(format!("function {missing} is not missing"));
+                    }
+                    images.exchange(process, Some(missing))?;
+                }
                 _ => return Err(format!("{state:?} after {ended:?}")),
             }
             self.prepare(process)?;
             // A resumed call ignores its arguments.
             ended = process.call(function, &[!0; 8])?;
         }
+    }
+}
+
+/// Makes the images of an instance.
+struct Images {
+    bytes: Vec<u8>,
+    options: CompileOptions,
+    random: u64,
+    made: u64,
+    depth: u32,
+}
+
+impl Images {
+    fn below(&mut self, n: u64) -> u64 {
+        // Knuth's linear congruential generator, as in the tests of suspension.
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % n
+    }
+
+    /// Gives an instance another image: with this function, if one is given, and others at random.
+    fn exchange(&mut self, process: &mut Process, function: Option<u32>) -> Result<(), String> {
+        let all = 0..process.compiled.function_count();
+        self.options.only = Some(match self.made < IMAGES_MOST {
+            true => all
+                .filter(|f| Some(*f) == function || self.below(3) == 0)
+                .collect(),
+            false => all.collect(),
+        });
+        self.made += 1;
+        IMAGES.fetch_add(1, Ordering::Relaxed);
+        self.options.prefix = format!("image{}_", self.made);
+        let compiled = compile(&self.bytes, &self.options).map_err(|e| e.to_string())?;
+        let compiled: &'static Compiled = Box::leak(Box::new(compiled));
+        let text = compiled.ptx.strip_prefix(PTX_HEAD).ok_or("no head")?;
+        let mut machine = process.machine.borrow_mut();
+        machine.load(&self.options.prefix, text, &[], self.depth)?;
+        drop(machine);
+        (process.compiled, process.prefix) = (compiled, self.options.prefix.clone());
+        Ok(())
     }
 }
 
@@ -185,16 +272,22 @@ fn instantiate(
     machine: &SharedMachine,
     depth: u32,
     way: Way,
+    images: &mut Images,
 ) -> Result<Result<Process, TrapKind>, String> {
     let limits = InstanceLimits { depth, ..LIMITS };
-    let initial = match compiled.instantiate(&NoImports, &limits) {
+    let mut initial = match compiled.instantiate(&NoImports, &limits) {
         Ok(initial) => initial,
         Err(InstantiateError::Trap { trap, .. }) => return Ok(Err(trap)),
         Err(e) => return Err(e.to_string()),
     };
+    if let Way::Lazy { deep: Some(_), .. } = way
+        && compiled.layout.deep.is_some()
+    {
+        initial.deep_bytes = DEEP_BYTES;
+    }
     let mut process = Process::new(compiled, machine, "", &initial)?;
     if let Some(start) = compiled.start()
-        && let Err(trapped) = way.call(&mut process, start, &[])?
+        && let Err(trapped) = way.call(&mut process, images, start, &[])?
     {
         return Ok(Err(trapped.trap));
     }
@@ -207,12 +300,21 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
     let options = CompileOptions {
         preempt: !matches!(way, Way::Plain),
         // Half of the seeds of every `Way`.
-        interleaved: seed / 4 % 2 == 1,
+        interleaved: seed / 8 % 2 == 1 && !matches!(way, Way::Lazy { .. }),
+        only: matches!(way, Way::Lazy { .. }).then(BTreeSet::new),
+        deep: matches!(way, Way::Lazy { deep: Some(_), .. }),
         // A third of them, so short that something can be divided.
         divide: seed
             .is_multiple_of(3)
             .then_some(150 + (seed / 3 % 8) as usize * 200),
         ..CompileOptions::default()
+    };
+    let mut images = Images {
+        bytes: bytes.to_vec(),
+        options: options.clone(),
+        random: seed,
+        made: 0,
+        depth: 0,
     };
     let compiled = compile(bytes, &options).map_err(|e| match e {
         CompileError::Unsupported { what, .. } => Failure::Refused(what),
@@ -225,8 +327,9 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
     let levels = if options.divide.is_some() { 2 } else { 1 };
     let loaded = machine
         .borrow_mut()
-        .load("", &compiled.ptx, &[], levels * LIMITS.depth);
+        .load("", &compiled.ptx, &[], levels * way.depth());
     let depth = loaded?;
+    images.depth = levels * way.depth();
     let function = |(name, export)| match export {
         Export::Function(f) => Some((name, f)),
         _ => None,
@@ -236,7 +339,7 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
     let (mut lives, mut order) = (Vec::new(), order.into_iter().peekable());
     while order.peek().is_some() {
         let mut seen = Seen::default();
-        let mut process = match instantiate(compiled, &machine, depth, way)? {
+        let mut process = match instantiate(compiled, &machine, depth, way, &mut images)? {
             Ok(process) => process,
             Err(trap) => {
                 seen.instantiated = Some(trap);
@@ -248,7 +351,7 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
             let (name, function) = functions[n];
             let ty = compiled.function_type(function);
             let args = arguments(&ty.params, &mut random);
-            let result = match way.call(&mut process, function, &args)? {
+            let result = match way.call(&mut process, &mut images, function, &args)? {
                 Ok(slots) => Ok(results(&ty.results, &slots)),
                 Err(trapped) => Err(trapped.trap),
             };
@@ -263,7 +366,10 @@ pub(crate) fn run(bytes: &[u8], seed: u64) -> Result<Vec<Seen>, Failure> {
         lives.push(seen);
     }
     // A GPU's stack may be too small for calls that succeed in the reference.
-    match depth < levels * LIMITS.depth && lives.iter().any(Seen::has_exhausted_its_stack) {
+    let shallow = depth < levels * way.depth();
+    // Frames that move to memory count in bytes, and calls of the reference by their number.
+    let deep = options.deep;
+    match (shallow || deep) && lives.iter().any(Seen::has_exhausted_its_stack) {
         true => Err(Failure::Refused(
             "calls that nest deeper than the machine's stack".to_owned(),
         )),

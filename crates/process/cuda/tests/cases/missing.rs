@@ -108,7 +108,7 @@ fn code(number: u32) -> u32 {
 }
 
 /// Starts a process for each number from `first` on.
-fn spawn(host: &CudaProcesses, first: u32, count: u32) -> Result<Vec<Pid>, SpawnError> {
+pub(super) fn spawn(host: &CudaProcesses, first: u32, count: u32) -> Result<Vec<Pid>, SpawnError> {
     let parts = Mutex::new(BTreeMap::new());
     host.spawn(&SpawnRequest {
         module: ModuleId(0),

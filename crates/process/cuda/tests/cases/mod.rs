@@ -3,6 +3,7 @@
 mod channels;
 mod children;
 mod ends;
+pub(crate) mod growing;
 mod late;
 mod load;
 mod many;
@@ -138,6 +139,12 @@ pub(crate) const MISSING: &[(&str, Case)] = cases![
     a_kill_ends_a_process_that_waits_for_a_function in missing,
     a_killed_assembler_is_started_again in missing,
     a_function_that_cannot_be_assembled_ends_the_processes_that_ask_for_it in missing,
+];
+
+/// The cases for a host whose only module is [`growing::module`], which is compiled while processes run.
+pub(crate) const GROWING: &[(&str, Case)] = cases![
+    processes_call_deeply_while_their_module_is_compiled in growing,
+    the_rest_of_a_module_comes_without_being_asked_for in growing,
 ];
 
 /// No wait of a case takes longer.

@@ -14,11 +14,20 @@ use crate::text::{Reg, line};
 use super::missing;
 use super::suspend::note;
 
+/// The text of functions.
+#[derive(Default)]
+pub(crate) struct Texts {
+    /// What the image has: functions, and what stands for those that it is not to have.
+    pub(crate) code: String,
+    /// The functions that the image is not to have.
+    pub(crate) left_out: String,
+}
+
 /// A function that was written.
 pub(crate) struct Finished {
     /// The most that it saves when it is suspended.
     pub(crate) frame: usize,
-    /// It is not compiled: the text suspends its caller.
+    /// The image is not to have it: what stands for it suspends its caller.
     pub(crate) missing: bool,
     /// Buffers for the next function.
     pub(crate) scratch: Scratch,
@@ -63,9 +72,9 @@ impl Body<'_> {
             }
             ImportAction::Call(provided) => self.call_provider(provided),
         }
-        let mut code = String::new();
-        let frame = self.finish(0, &mut code).frame;
-        (code, frame)
+        let mut texts = Texts::default();
+        let frame = self.finish(0, &mut texts).frame;
+        (texts.code, frame)
     }
 
     fn call_provider(&mut self, provided: &ProvidedImport) {
@@ -174,9 +183,9 @@ impl Body<'_> {
         (before, after)
     }
 
-    /// Appends the whole function as PTX, or what stands for a function that is not to be compiled. Its body begins at
-    /// `start`, an offset in the module's bytes; an imported function has none.
-    pub(crate) fn finish(mut self, start: usize, out: &mut String) -> Finished {
+    /// Appends the whole function as PTX; if the image is not to have it, also what stands for it. Its body begins at `start`, an
+    /// offset in the module's bytes; an imported function has none.
+    pub(crate) fn finish(mut self, start: usize, texts: &mut Texts) -> Finished {
         self.offset = start;
         let begin = self.text.len();
         if self.needs.calls {
@@ -201,15 +210,14 @@ impl Body<'_> {
         let (sites, mut frame) = self.write_sites(start, self.needs.calls, &kept);
         if may_be_missing {
             frame = frame.max(missing::frame_bytes(self.context, self.function));
-            if self.is_missing() {
-                missing::write(out, self.context, self.function, start);
-                return Finished {
-                    frame,
-                    missing: true,
-                    scratch: self.into_scratch(),
-                };
-            }
         }
+        let is_missing = may_be_missing && self.is_missing();
+        let out = if is_missing {
+            missing::write(&mut texts.code, self.context, self.function, start);
+            &mut texts.left_out
+        } else {
+            &mut texts.code
+        };
         let name = if self.context.tails.calls(self.function) {
             code_name(self.context.prefix, self.function)
         } else {
@@ -297,7 +305,7 @@ impl Body<'_> {
         line!(out, "}}");
         Finished {
             frame,
-            missing: false,
+            missing: is_missing,
             scratch: self.into_scratch(),
         }
     }

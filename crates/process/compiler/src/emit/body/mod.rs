@@ -50,6 +50,8 @@ use crate::facts::limits;
 use crate::facts::types::{ValueType, parts};
 use crate::text::{Label, Operand, Pred, Reg, line};
 
+pub(crate) use finish::Texts;
+
 use control::ControlStack;
 use fuel::FuelMeter;
 use known::Known;
