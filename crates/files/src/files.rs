@@ -262,6 +262,10 @@ impl Files {
         let cache = self.server.cache.as_ref()?;
         Some(cache.brain().pager.stats())
     }
+    /// How files are read and written: the name of the backend.
+    pub fn backend(&self) -> &'static str {
+        "threads"
+    }
     /// Makes a buffer that requests may name.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ pub mod philosophers;
 pub mod pingpong;
 pub mod probe;
 pub mod range;
+pub mod reads;
 pub mod ring;
 pub mod sieve;
 pub mod skynet;
