@@ -96,6 +96,7 @@ fn tasks_that_reply_are_measured_next_to_servers() {
 fn files_of_native_tasks_are_measured_next_to_threads_of_the_host() {
     for (part, expected) in [
         ("read_4k", &["read_4k", "loop (read_4k)"][..]),
+        ("background", &["background (alone)", "background"]),
         ("misses", &["misses", "misses (buffers)", "loop (misses)"]),
         ("in_order", &["in_order", "loop (in_order)"]),
         (

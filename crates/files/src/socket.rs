@@ -68,10 +68,7 @@ impl Waiter {
 
 impl Named for Waiter {
     fn has_name(&self, name: Name) -> bool {
-        match name {
-            Name::Note(note) => self.after.note == note,
-            Name::Deadline(number) => self.after.deadline.is_some_and(|(_, own)| own == number),
-        }
+        self.after.has_name(name)
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::files::{
-    CacheConfig, DevFiles, FILE_DOOR_STEP, FILE_SPAWNS, Files, FilesConfig, FilesError, PageStats,
-    Rights,
+    CacheConfig, DevFiles, FILE_BACKGROUND, FILE_DOOR_STEP, FILE_INTERACTIVE, FILE_SPAWNS, Files,
+    FilesConfig, FilesError, PageStats, Rights,
 };
 use everwarp::{Buffer, DevPtr, DevTask, Engine, Instance, dev_consts, dev_struct, program};
 
@@ -62,8 +62,8 @@ dev_struct! {
 }
 
 program! {
-    /// The program. `lo` is a slot, and `hi` how many steps it has left. With the tag 1 a slot reads the pages of its part of the file
-    /// in order. Each step that was right is reported as 1, and an error as 2^48 times its number.
+    /// The program. `lo` is a slot, and `hi` how many steps it has left. The lowest bit of the tag says that a slot reads the pages of
+    /// its part of the file in order, and the others are the class of direct reads. Each step that was right is reported as 1, and an error as 2^48 times its number.
     pub static PROGRAM: reads(DevReads; write_consts), "../mix.cu", "reads.cu" {
         /// Reads a page directly.
         ASK: lane(ask).spawns(FILE_SPAWNS + 1).breadth_first(),
@@ -284,6 +284,48 @@ impl Reads {
             seconds: begin.elapsed().as_secs_f64(),
             right: right == all,
         })
+    }
+    /// Lets the first slot make its steps, in the class of those that someone waits for, while the first `others` of the others make
+    /// theirs in the background. Returns how long each of its steps took, in seconds; whether every step of all was right; and whether
+    /// the others were at it until the end.
+    ///
+    /// # Panics
+    /// There is a cache, or there are fewer slots.
+    ///
+    /// # Errors
+    /// As [`Engine::submit_batch`].
+    pub fn beside(
+        &self,
+        engine: &Engine,
+        others: u32,
+    ) -> Result<(Vec<f64>, bool, bool), FilesError> {
+        let sizes = &self.sizes;
+        assert!(sizes.cache == 0 && others < sizes.slots, "{sizes:?}");
+        let task = |slot, class: u32| {
+            let task = self.instance.task(ASK).tag((class << 1) as u8);
+            task.args(slot, sizes.steps).build()
+        };
+        let load: Vec<DevTask> = (1..=others)
+            .map(|slot| task(slot, FILE_BACKGROUND))
+            .collect();
+        let mut load = match load.is_empty() {
+            true => None,
+            false => Some(engine.submit_batch(&load)?),
+        };
+        let own = engine
+            .submit_batch(&[task(0, FILE_INTERACTIVE)])?
+            .wait()?
+            .value;
+        let lasted = load.as_ref().is_none_or(|load| !load.is_done());
+        let mut took = self.took_s()?;
+        took.truncate(sizes.steps as usize);
+        let rest = match &mut load {
+            Some(load) => load.wait()?.value,
+            None => 0,
+        };
+        let all = u64::from(others) * u64::from(sizes.steps);
+        let right = own == u64::from(sizes.steps) && rest == all;
+        Ok((took, right, lasted))
     }
     /// How long each step of the last round without the cache took, in seconds.
     ///

@@ -11,8 +11,8 @@ __device__ __forceinline__ u64 reads_choice(const DevReads& p, u32 slot, u32 lef
 }
 
 // The page of a step: a random one, or the next one of the slot's part of the file.
-__device__ __forceinline__ u64 reads_page(const DevReads& p, u32 slot, u32 left, u32 in_order) {
-  return in_order != 0 ? (u64)slot * p.steps + (p.steps - left) : reads_choice(p, slot, left, p.words / READS_WORDS);
+__device__ __forceinline__ u64 reads_page(const DevReads& p, u32 slot, u32 left, u32 tag) {
+  return (tag & 1) != 0 ? (u64)slot * p.steps + (p.steps - left) : reads_choice(p, slot, left, p.words / READS_WORDS);
 }
 
 // Whether a page begins and ends with what the file has there.
@@ -29,6 +29,7 @@ __device__ void reads_ask(ew::Lane& t, const DevReads& p) {
   const u32 slot = t.lo(), left = t.hi();
   if (left == 0) return;
   ew::Files files(t, p.files, FN_reads_door);
+  files.in_class(t.tag() >> 1);
   ew::store(p.began + slot, ew::clock_ns(), ew::relaxed, ew::gpu);
   const u64 page = reads_page(p, slot, left, t.tag());
   if (!files.read(p.handle, page * READS_PAGE, reads_piece(p, slot), READS_PAGE,

@@ -47,8 +47,8 @@ fn of_note(p: &DevReads, note: u32) -> (u32, u32) {
     (note / (p.steps + 1), note % (p.steps + 1))
 }
 /// The page of a step: a random one, or the next one of the slot's part of the file.
-fn page(p: &DevReads, slot: u32, left: u32, in_order: u8) -> u64 {
-    match in_order {
+fn page(p: &DevReads, slot: u32, left: u32, tag: u8) -> u64 {
+    match tag & 1 {
         0 => choice(p.seed, slot, left, p.words / WORDS),
         _ => u64::from(slot) * u64::from(p.steps) + u64::from(p.steps - left),
     }
@@ -73,7 +73,8 @@ pub(super) fn ask(t: &mut dyn TaskCx) {
     number(p.began, slot.into()).store(clock_ns(), Ordering::Relaxed);
     let then = Then::new(GOT, tag, note(&p, slot, left));
     let from = page(&p, slot, left, tag) * PAGE;
-    if !files(t, &p).read(p.handle, from, piece(&p, slot), PAGE as u32, then) {
+    let mut files = files(t, &p).in_class_number(u32::from(tag >> 1));
+    if !files.read(p.handle, from, piece(&p, slot), PAGE as u32, then) {
         t.spawn(ASK, tag, arg);
     }
 }

@@ -391,6 +391,11 @@ fn reads_of_a_benchmark_are_right_in_every_way(select: Select) {
             _ => assert!(reads.page_stats().read >= 8, "{:?}", reads.page_stats()),
         }
     }
+    let reads = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");
+    for others in [0, 3] {
+        let (took, right, _) = reads.beside(&engine, others).expect("it runs");
+        assert!(took.len() == 16 && right, "{others}");
+    }
     // A file that has something else is noticed.
     file.write_at(&[1], 5 * PAGE).expect("it is writable");
     let reads = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");

@@ -34,6 +34,7 @@ pub(crate) const ALL: &[Case] = cases![
     sockets_cancel_requests_that_wait,
     sockets_have_settings_and_peers,
     sockets_reply_to_requests_of_http,
+    sockets_are_no_more_than_there_may_be,
 ];
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
@@ -829,7 +830,8 @@ fn sockets_cancel_requests_that_wait(select: Select) {
     let came = brought(results[2], 5);
     assert_eq!(results[4], canceled);
     assert_eq!(results[5..9], [Some(Ok(0)); 4]);
-    assert_eq!(results[9], error(FileErrno::NOTSUP));
+    // No request of a file has that note.
+    assert_eq!(results[9], Some(Ok(0)));
     assert_eq!(results[10], error(FileErrno::BADF));
     assert_eq!(results[11], Some(Ok(0)));
     let bytes = bytes.read().expect("it can be read");
@@ -907,4 +909,41 @@ fn sockets_reply_to_requests_of_http(select: Select) {
         expected += ends * REPLY.len();
     }
     assert_eq!(server.end(), expected as u64);
+}
+
+fn sockets_are_no_more_than_there_may_be(select: Select) {
+    let engine = start(select);
+    let files = files(
+        &engine,
+        FilesConfig {
+            sockets: 2,
+            ..FilesConfig::default()
+        },
+    );
+    files.allow(network("", "0"));
+    let any = place(&files, Some(families()[0]));
+    let open = step(Op::Datagrams, 0, address(&any), 0);
+    let steps = chain(&[
+        open,
+        open,
+        open,
+        // Files are not counted among them.
+        step(Op::Close, 0, 0, 0).of(0),
+        open,
+        step(Op::Listen, 0, address(&any), 0),
+        step(Op::Close, 0, 0, 0).of(1),
+        step(Op::Close, 0, 0, 0).of(4),
+        step(Op::Listen, 0, address(&any), 0),
+    ]);
+    let file = tempfile::tempfile().expect("a temporary file");
+    files
+        .give(file, Rights::Read, false)
+        .expect("a free handle");
+    let script = script(&engine, &files, &steps);
+    let results = run(&engine, &script, 1);
+    let handles = [0, 1, 4, 8].map(|step| handle(&results, step));
+    assert!(handles.iter().all(|&handle| handle > 0));
+    assert_eq!(results[2], error(FileErrno::MFILE));
+    assert_eq!(results[5], error(FileErrno::MFILE));
+    assert_eq!([3, 6, 7].map(|step| results[step]), [Some(Ok(0)); 3]);
 }

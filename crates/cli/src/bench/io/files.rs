@@ -22,6 +22,8 @@ const BUDGET: Duration = Duration::from_secs(20);
 const PIECE: u64 = 256 << 10;
 /// Reads whose time is measured one by one.
 const SINGLE: u32 = 5000;
+/// Tasks that read in the background.
+const BACKGROUND: u32 = 64;
 const SEED: u32 = 7;
 
 /// The sizes that fit an engine.
@@ -207,6 +209,53 @@ pub(super) fn one(cx: &Context<'_>) -> Result<(), CliError> {
     let what = "the same read by a thread of the host, with a plain call".to_owned();
     let name = rival(cx, "loop");
     emit(cx, (&name, Role::Rival, what), ("read", 1.0), (took, right))
+}
+
+/// Reads that someone waits for, without and with reads in the background.
+pub(super) fn background(cx: &Context<'_>) -> Result<(), CliError> {
+    let fit = Fit::of(cx);
+    let file = generate(fit.large)?;
+    let engine = start(cx)?;
+    let sizes = Sizes {
+        bytes: fit.large,
+        cache: 0,
+        ahead: 0,
+        slots: BACKGROUND + 1,
+        steps: SINGLE,
+        copy: false,
+    };
+    let reads = Reads::new(&engine, &file, sizes, SEED).map_err(files)?;
+    let mut rows = Vec::new();
+    for others in [0, BACKGROUND] {
+        // The first one warms up.
+        let mut measured = (Vec::new(), true, true);
+        for _ in 0..2 {
+            measured = reads.beside(&engine, others).map_err(files)?;
+        }
+        rows.push((others, measured));
+    }
+    for (others, (took, right, lasted)) in rows {
+        let next_to = match others {
+            0 => "nothing else is read".to_owned(),
+            others => format!("{others} tasks read random pages in the background"),
+        };
+        let what = format!(
+            "a read of 4 KiB that someone waits for, to the task that goes on, while {next_to}; {}",
+            reads.backend()
+        );
+        let name = match others {
+            0 => format!("{} (alone)", cx.part),
+            _ => cx.part.to_owned(),
+        };
+        let role = if others == 0 { Role::Rival } else { Role::Ours };
+        emit(
+            cx,
+            (&name, role, what),
+            ("read", 1.0),
+            (took, right && lasted),
+        )?;
+    }
+    Ok(())
 }
 
 /// Random pages of a file of eight times the cache.

@@ -34,7 +34,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             the other: the time is that from the first expiry to the last task that goes on, no timer may be early, and the median and p99 \
             of how late the tasks are stand next to it. A request's median and p99 stand next to the time of a round, and `start` is the time from the start of \
             the server's command to its first right answer. The other rows are of files that are in the host's cache, and `loop` are \
-            as many threads of the host as serve files. `read_4k` is one read at a time, `misses` are random pages of a file of eight times the \
+            as many threads of the host as serve files. `read_4k` is one read at a time, `background` is the same while others read in the background, and without them, `misses` are random pages of a file of eight times the \
             page cache, `in_order` is the same file from begin to end, and `hits` are pages and words that are in the page cache, next to those of a buffer. \
             Every page that is read is compared. `gather` reads sampled rows, and so does PyTorch, which indexes a memory map.",
     parts: &[
@@ -60,6 +60,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         }),
         Part::many("timers", On::CpuAndCuda, native::timers),
         Part::many("read_4k", On::CpuAndCuda, files::one),
+        Part::many("background", On::CpuAndCuda, files::background),
         Part::many("misses", On::CpuAndCuda, files::random),
         Part::many("in_order", On::CpuAndCuda, files::in_order),
         Part::many("hits", On::CpuAndCuda, files::hits),

@@ -59,7 +59,9 @@ fn folder() -> io::Result<TempDir> {
 }
 
 fn this() -> io::Result<Command> {
-    Ok(Command::new(std::env::current_exe()?))
+    let mut command = Command::new(std::env::current_exe()?);
+    command.envs(crate::bench::backend_setting());
+    Ok(command)
 }
 
 impl Server {
