@@ -341,7 +341,7 @@ impl Cache {
         };
         frames.filter_map(range).collect()
     }
-    /// Ends a read of so many bytes, or with an error. Copies the stage to the frames.
+    /// Ends a read with the number of bytes that have come, or with an error. Copies the stage to the frames.
     pub(crate) fn end_run(
         &self,
         pages: PageRead,

@@ -1,7 +1,7 @@
 //! The classes of requests, and the order in which jobs of different classes are done.
 //!
 //! A job of a better class comes first, but none waits for ever: one that others have overtaken often enough is next. And
-//! background jobs leave one thread to the others, so that a job that takes long keeps no one waiting who is in a hurry.
+//! background jobs leave one thread to the others, so that a job that takes long does not delay an urgent one.
 
 use std::collections::VecDeque;
 

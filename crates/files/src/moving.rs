@@ -126,7 +126,7 @@ impl Server {
                 }
             };
             let alone = taken.len() == 1 && moves.is_empty();
-            // These are of requests that were begun before: those that are begun now were still in line then.
+            // These concern reads that are on their way. The jobs that were taken with them came later.
             for strike in strikes {
                 moves.cancel(|moving| moving.strike(&strike));
             }
@@ -378,7 +378,9 @@ impl Server {
         request: &Request,
         result: Result<u32, FileErrno>,
     ) {
-        self.work().jobs.done(request.after.class);
+        if request.after.class == crate::RequestClass::Background {
+            self.work().jobs.done(request.after.class);
+        }
         self.complete(file, request.after, result);
     }
 }

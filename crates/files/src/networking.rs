@@ -153,7 +153,7 @@ impl Server {
         match socket.push(waiter) {
             Ok(true) => self.have_driven(socket, driver),
             Ok(false) => {}
-            Err(waiter) => self.finish_waits(vec![(waiter.after, Err(FileErrno::BADF))]),
+            Err(after) => self.finish_waits(vec![(after, Err(FileErrno::BADF))]),
         }
     }
     /// Closes a socket, whose handle is gone. Requests that wait end.

@@ -118,7 +118,7 @@ impl Drop for Attached {
 
 /// The io_urings of the workers, if they are wanted and the system has them.
 fn disks(config: &ServerConfig) -> Option<Vec<Disk>> {
-    // A name that there is not was refused by whoever asked for it; here it asks for nothing.
+    // A wrong name in the environment is reported by `everwarp doctor`; here it asks for nothing.
     if matches!(Backend::asked(), Ok(Some(Backend::Threads))) {
         return None;
     }

@@ -13,7 +13,9 @@ use everwarp::files::{
     CacheConfig, DevFiles, FILE_BACKGROUND, FILE_DOOR_STEP, FILE_INTERACTIVE, FILE_SPAWNS, Files,
     FilesConfig, FilesError, PageStats, Rights,
 };
-use everwarp::{Buffer, DevPtr, DevTask, Engine, Instance, dev_consts, dev_struct, program};
+use everwarp::{
+    Buffer, DevPtr, DevTask, Engine, Instance, Priority, dev_consts, dev_struct, program,
+};
 
 use crate::mix;
 use twin::{ask, door, flat, get, got, held, hit, plain, taken, visit, visited};
@@ -294,28 +296,27 @@ impl Reads {
     ///
     /// # Errors
     /// As [`Engine::submit_batch`].
-    pub fn beside(
+    pub fn with_load(
         &self,
         engine: &Engine,
         others: u32,
     ) -> Result<(Vec<f64>, bool, bool), FilesError> {
         let sizes = &self.sizes;
         assert!(sizes.cache == 0 && others < sizes.slots, "{sizes:?}");
-        let task = |slot, class: u32| {
+        // The tasks of the first slot are before the others, too.
+        let task = |slot, class: u32, priority| {
             let task = self.instance.task(ASK).tag((class << 1) as u8);
-            task.args(slot, sizes.steps).build()
+            task.priority(priority).args(slot, sizes.steps).build()
         };
         let load: Vec<DevTask> = (1..=others)
-            .map(|slot| task(slot, FILE_BACKGROUND))
+            .map(|slot| task(slot, FILE_BACKGROUND, Priority::LOW))
             .collect();
         let mut load = match load.is_empty() {
             true => None,
             false => Some(engine.submit_batch(&load)?),
         };
-        let own = engine
-            .submit_batch(&[task(0, FILE_INTERACTIVE)])?
-            .wait()?
-            .value;
+        let own = task(0, FILE_INTERACTIVE, Priority::HIGH);
+        let own = engine.submit_batch(&[own])?.wait()?.value;
         let lasted = load.as_ref().is_none_or(|load| !load.is_done());
         let mut took = self.took_s()?;
         took.truncate(sizes.steps as usize);

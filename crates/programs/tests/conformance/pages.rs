@@ -393,7 +393,7 @@ fn reads_of_a_benchmark_are_right_in_every_way(select: Select) {
     }
     let reads = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");
     for others in [0, 3] {
-        let (took, right, _) = reads.beside(&engine, others).expect("it runs");
+        let (took, right, _) = reads.with_load(&engine, others).expect("it runs");
         assert!(took.len() == 16 && right, "{others}");
     }
     // A file that has something else is noticed.

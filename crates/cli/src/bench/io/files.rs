@@ -230,7 +230,7 @@ pub(super) fn background(cx: &Context<'_>) -> Result<(), CliError> {
         // The first one warms up.
         let mut measured = (Vec::new(), true, true);
         for _ in 0..2 {
-            measured = reads.beside(&engine, others).map_err(files)?;
+            measured = reads.with_load(&engine, others).map_err(files)?;
         }
         rows.push((others, measured));
     }
