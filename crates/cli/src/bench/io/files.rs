@@ -139,10 +139,8 @@ fn looped(file: &File, sizes: &Sizes, piece: u64, in_order: bool) -> Result<(f64
     };
     let ended: std::io::Result<()> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let joined = threads
-            .into_iter()
-            .map(|t| t.join().expect("no thread panics"));
-        joined.collect()
+        let mut threads = threads.into_iter();
+        threads.try_for_each(|t| t.join().expect("no thread panics"))
     });
     ended.map_err(failed("loop"))?;
     Ok((begin.elapsed().as_secs_f64(), right.into_inner()))

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use everwarp_graph::{Csr, Spec};
-use everwarp_programs::RunError;
 use everwarp_programs::gather::{self, Features, Gather, Shape, checksum, reference};
 
 use super::failed;
@@ -63,10 +62,8 @@ fn looped(features: &Features, batches: &[Vec<u32>]) -> Result<(f64, u64), CliEr
     };
     let ended: std::io::Result<()> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
-        let joined = threads.into_iter();
-        joined
-            .map(|t| t.join().expect("no thread panics"))
-            .collect()
+        let mut threads = threads.into_iter();
+        threads.try_for_each(|t| t.join().expect("no thread panics"))
     });
     ended.map_err(failed("loop"))?;
     Ok((begin.elapsed().as_secs_f64(), sum.into_inner()))
@@ -130,7 +127,7 @@ pub(super) fn rows(cx: &Context<'_>) -> Result<(), CliError> {
         let begin = Instant::now();
         let mut sum = 0_u64;
         for batch in gather.batches(&engine, count).in_place() {
-            sum = sum.wrapping_add(batch.map_err(RunError::from)?.checksum);
+            sum = sum.wrapping_add(batch?.checksum);
         }
         Ok((begin.elapsed().as_secs_f64(), sum == expected))
     };
