@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use everwarp_io::{Endpoint, Family, Interest, Network, SocketOption, Transport};
 
@@ -150,10 +151,20 @@ impl Server {
         }
     }
     fn put_in_line(&self, socket: &Arc<OpenSocket>, waiter: Waiter, driver: &mut Driver) {
+        let deadline = waiter.after.deadline;
         match socket.push(waiter) {
             Ok(true) => self.have_driven(socket, driver),
             Ok(false) => {}
-            Err(after) => self.finish_waits(vec![(after, Err(FileErrno::BADF))]),
+            Err(after) => return self.finish_waits(vec![(after, Err(FileErrno::BADF))]),
+        }
+        // The thread that waits may have looked for it before it was in line.
+        if let Some((at, number)) = deadline
+            && at <= Instant::now()
+        {
+            let mut ended = Vec::new();
+            let name = Name::Deadline(number);
+            self.give_up(socket, name, FileErrno::TIMEDOUT, &mut ended);
+            self.finish_waits(ended);
         }
     }
     /// Closes a socket, whose handle is gone. Requests that wait end.
