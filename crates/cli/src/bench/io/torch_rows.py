@@ -6,7 +6,7 @@ import time
 try:
     import torch
 except ImportError as error:
-    print(json.dumps({"missing": f"PyTorch is not installed for {sys.executable}: {error}"}))
+    print(json.dumps({"missing": f"PyTorch is not installed for Python {sys.version.split()[0]}: {error}"}))
     sys.exit()
 
 features, nodes, words, batches, rounds, device = sys.argv[1:]
