@@ -37,6 +37,10 @@ use crate::error::Printed;
 #[derive(Debug, Parser)]
 #[command(name = "everwarp", version, arg_required_else_help = true)]
 struct Cli {
+    /// How files are read: io_uring, an io_uring for each thread, or threads, with plain calls. Otherwise it is io_uring where the
+    /// system allows that.
+    #[arg(long, value_name = "BACKEND")]
+    io: Option<everwarp::files::Backend>,
     #[command(subcommand)]
     command: Command,
 }
@@ -105,7 +109,14 @@ fn main() -> ExitCode {
     size_limits_are_errors();
     assembling::show();
     let quick = run::Args::of_program().map(Command::Run);
-    let result = match quick.unwrap_or_else(|| Cli::parse().command) {
+    let read = || {
+        let Cli { io, command } = Cli::parse();
+        if let Some(backend) = io {
+            backend.force();
+        }
+        command
+    };
+    let result = match quick.unwrap_or_else(read) {
         Command::Run(args) => run::main(args),
         Command::Serve(args) => serve::main(args),
         Command::Up(args) => service::up(args).map(|()| 0),

@@ -81,6 +81,53 @@ fn native_tasks_echo_next_to_threads_of_the_host() {
 }
 
 #[test]
+fn tasks_that_reply_are_measured_next_to_servers() {
+    let rows = rows_of_io(&["native_http"]);
+    let row = |name: &str| rows.iter().find(|row| row["row"] == name);
+    for name in ["native_http", "loop (native_http)", "nginx (native_http)"] {
+        let row = row(name).expect("a row or why there is none");
+        let nginx_is_missing =
+            row["skipped"] == "nginx is not installed: apt-get install nginx-light";
+        assert!(row["verified"] == true || nginx_is_missing, "{row}");
+    }
+}
+
+#[test]
+fn files_of_native_tasks_are_measured_next_to_threads_of_the_host() {
+    for (part, expected) in [
+        ("read_4k", &["read_4k", "loop (read_4k)"][..]),
+        ("background", &["background (alone)", "background"]),
+        ("misses", &["misses", "misses (buffers)", "loop (misses)"]),
+        ("in_order", &["in_order", "loop (in_order)"]),
+        (
+            "hits",
+            &[
+                "hits",
+                "buffer (hits)",
+                "hits (words)",
+                "buffer (hits (words))",
+            ],
+        ),
+        ("gather", &["gather", "loop (gather)", "PyTorch (gather)"]),
+    ] {
+        let rows = rows_of_io(&[part]);
+        let names: Vec<_> = rows.iter().map(|row| row["row"].as_str()).collect();
+        let expected: Vec<_> = expected.iter().copied().map(Some).collect();
+        assert_eq!(names, expected);
+        for row in &rows {
+            let torch_is_missing = row["row"] == "PyTorch (gather)" && row["skipped"].is_string();
+            assert!(row["verified"] == true || torch_is_missing, "{row}");
+        }
+        // How files were read is part of the row.
+        let what = rows[0]["what"].as_str().expect("text");
+        let named = ["threads", "io_uring"]
+            .iter()
+            .any(|name| what.ends_with(name));
+        assert!(named || part == "hits", "{what}");
+    }
+}
+
+#[test]
 fn timers_of_native_tasks_are_never_early() {
     let rows = rows_of_io(&["timers", "--timers", "2000"]);
     let names: Vec<_> = rows.iter().map(|row| row["row"].as_str()).collect();

@@ -119,6 +119,14 @@ crate::dev_consts! {
     pub const SOCKET_TIME_TO_LIVE = 7;
     /// An IPv6 socket takes no IPv4 addresses.
     pub const SOCKET_ONLY_V6 = 8;
+    /// The first bit of a request's class in `op`.
+    pub const FILE_CLASS_SHIFT = 8;
+    /// The class of a request that does not say otherwise.
+    pub const FILE_NORMAL = 0;
+    /// The class of a request that someone waits for.
+    pub const FILE_INTERACTIVE = 1;
+    /// The class of a request that may take longer while there is other work.
+    pub const FILE_BACKGROUND = 2;
     /// A direction that `FILE_SHUT` ends: nothing more is received.
     pub const SHUT_RECEIVING = 1;
     /// Nothing more is sent.
@@ -174,7 +182,7 @@ crate::dev_struct! {
     pub struct DevFileRequest: align 64, size 64 {
         /// Its number plus one, written last.
         pub turn: u64,
-        /// What to do (`FILE_…`).
+        /// What to do (`FILE_…`), and from `FILE_CLASS_SHIFT` on its class.
         pub op: u32,
         /// The handle; to open, the number of the granted directory.
         pub handle: u32,
@@ -197,7 +205,7 @@ crate::dev_struct! {
         /// file, the size that it may grow to. With a socket's address, its upper half; to receive a datagram, the place for its
         /// sender.
         pub to: u64,
-        /// See `to`; to prefetch, how many bytes; to set a timer, its period in nanoseconds, or 0; with a
+        /// See `to`; of an open file, within how many nanoseconds, or 0; to prefetch, how many bytes; to set a timer, its period in nanoseconds, or 0; with a
         /// socket's address, its lower half.
         pub room: u64,
     }

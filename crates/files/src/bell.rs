@@ -22,6 +22,10 @@ impl Bell {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
+    /// How many threads wait. It changes under the lock only.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
     /// Wakes up to `count` threads.
     pub(crate) fn ring(&self, count: usize) {
         match self.waiting.load(Ordering::Relaxed) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout};
-use everwarp_pages::{CachedFile, Pager, Shape};
+use everwarp_pages::{CachedFile, Pager, Run, Shape};
 use everwarp_runtime::{Buffer, Engine, EngineKind};
 
 use crate::config::CacheConfig;
@@ -16,6 +16,7 @@ use crate::errno::FileErrno;
 use crate::error::FilesError;
 use crate::grants::How;
 use crate::handles::Handles;
+use crate::moving::PageRead;
 use crate::open_file::OpenFile;
 use crate::request::After;
 use crate::table_words::words_of;
@@ -299,5 +300,64 @@ impl Cache {
         let at = u64::from(frame) << self.page_bits;
         let first = self.bytes.ptr().address() as *mut u8;
         self.reaches.then(|| first.wrapping_add(at as usize))
+    }
+}
+
+/// Reads of pages into their frames.
+impl Cache {
+    /// Begins a read. The rest of the last frame is zeroed.
+    pub(crate) fn begin_run(&self, run: Run) -> PageRead {
+        let page = 1_usize << self.page_bits;
+        let len = run.bytes as usize;
+        if !self.reaches {
+            let stage = vec![0; run.frames.len() * page];
+            return PageRead { run, stage };
+        }
+        for (at, &frame) in run.frames.iter().enumerate() {
+            let bytes = len.saturating_sub(at * page).min(page);
+            if let Some(first) = self.frame(frame)
+                && bytes < page
+            {
+                // SAFETY: the rest of the frame, which no task uses before its page is there.
+                unsafe { first.add(bytes).write_bytes(0, page - bytes) };
+            }
+        }
+        PageRead {
+            run,
+            stage: Vec::new(),
+        }
+    }
+    /// Where the bytes of a read go: to its frames, or to its stage.
+    pub(crate) fn ranges(&self, pages: &mut PageRead) -> Vec<(*mut u8, usize)> {
+        let len = pages.run.bytes as usize;
+        if !self.reaches {
+            return vec![(pages.stage.as_mut_ptr(), len)];
+        }
+        let page = 1_usize << self.page_bits;
+        let frames = pages.run.frames.iter().enumerate();
+        let range = |(at, &frame): (usize, &u32)| {
+            let bytes = len.saturating_sub(at * page).min(page);
+            Some((self.frame(frame)?, bytes))
+        };
+        frames.filter_map(range).collect()
+    }
+    /// Ends a read with the number of bytes that have come, or with an error. Copies the stage to the frames.
+    pub(crate) fn end_run(
+        &self,
+        pages: PageRead,
+        got: u64,
+        error: Option<FileErrno>,
+    ) -> (Run, u64, Option<FileErrno>) {
+        let PageRead { run, stage } = pages;
+        let page = 1_usize << self.page_bits;
+        if !stage.is_empty() {
+            for (at, &frame) in run.frames.iter().enumerate() {
+                let bytes = &stage[at * page..][..page];
+                if self.bytes.write_at(frame as usize * page, bytes).is_err() {
+                    return (run, (at * page) as u64, Some(FileErrno::IO));
+                }
+            }
+        }
+        (run, got, error)
     }
 }

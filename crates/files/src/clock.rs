@@ -218,7 +218,7 @@ mod tests {
         fn new(room: usize) -> Self {
             Self {
                 clock: Clock::new(room),
-                handles: Handles::new(4),
+                handles: Handles::new(4, 4),
                 start: Instant::now(),
             }
         }
@@ -228,10 +228,8 @@ mod tests {
         /// Asks at a time. Returns what has ended, by its notes.
         fn ask(&mut self, ms: u64, asked: OfTime, note: u32) -> Vec<(u32, Result<u32, FileErrno>)> {
             let after = After {
-                then: 0,
-                group: 0,
                 note,
-                deadline: None,
+                ..After::default()
             };
             let mut ended = Vec::new();
             let now = self.at(ms);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use everwarp_io::Backend;
+
 use crate::faults::Faults;
 
 /// The sizes of an instance's files.
@@ -12,10 +14,18 @@ pub struct FilesConfig {
     pub requests: u32,
     /// Files, timers and sockets that are open at a time, up to 65,536.
     pub handles: u32,
+    /// How many of those may be sockets; 0: all.
+    pub sockets: u32,
+    /// Bytes that requests of files and sockets may have in flight at a time; 0: without a limit. A request beyond that ends with
+    /// `NOBUFS`.
+    pub bytes: u64,
     /// Timers and sleeps that are set at a time, up to 2^20; 0: tasks have none.
     pub timers: u32,
     /// Threads that do what is asked; 0: one for each core, up to 8.
     pub threads: u32,
+    /// How files are read; `None`: through an io_uring for each thread if the system allows it, or as `EVERWARP_IO` says
+    /// (`threads` or `io_uring`).
+    pub backend: Option<Backend>,
     /// Faults on purpose. Without them, `EVERWARP_FILE_FAULTS=SEED` turns those on that tasks must not notice.
     pub faults: Option<Faults>,
     /// The page cache. Without one, no file can be opened as cached.
@@ -65,8 +75,11 @@ impl Default for FilesConfig {
         Self {
             requests: 1024,
             handles: 1024,
+            sockets: 0,
+            bytes: 0,
             timers: 0,
             threads: 0,
+            backend: None,
             faults: None,
             cache: CacheConfig::default(),
         }
@@ -97,6 +110,8 @@ pub struct FileStats {
     pub in_flight: u64,
     /// How often the ring of requests was full.
     pub refused: u64,
+    /// Bytes that they have in flight, if those are limited (`FilesConfig::bytes`).
+    pub bytes: u64,
     /// Open files, timers and sockets.
     pub open: usize,
 }

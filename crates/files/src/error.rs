@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use everwarp_io::BackendError;
 use everwarp_runtime::{EngineKind, Error};
 
 use crate::errno::FileErrno;
@@ -54,6 +55,18 @@ pub enum FilesError {
     Cached {
         /// Why.
         source: FileErrno,
+    },
+    /// A backend that there is not.
+    #[error(transparent)]
+    Backend {
+        /// Which name.
+        source: BackendError,
+    },
+    /// The system gives no io_uring.
+    #[error("the system gives no io_uring: {source}; use --io threads, or see `everwarp doctor`")]
+    NoRing {
+        /// The system's error.
+        source: io::Error,
     },
     /// The program's door is not declared as it must be.
     #[error(

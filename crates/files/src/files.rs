@@ -1,6 +1,7 @@
 //! The files of an instance, as the host sees them.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::thread::JoinHandle;
 
 use everwarp_contract::files::FILE_DOOR_STEP;
 use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
-use everwarp_io::{Connection, Events, Listener, Network};
+use everwarp_io::{Backend, Connection, Events, Listener, Network};
 use everwarp_pages::PageStats;
 use everwarp_runtime::{Buffer, Engine, EngineKind, Instance, Shape};
 
@@ -19,14 +20,15 @@ use crate::error::FilesError;
 use crate::event_stream::EventStream;
 use crate::faults::Faults;
 use crate::grants::{Grant, How};
-use crate::handles::Open;
+use crate::handles::{Handles, Open};
 use crate::handover::Handover;
 use crate::open_file::OpenFile;
 use crate::port::{DONE, Port, REQUEST};
 use crate::record::Record;
-use crate::server::Server;
+use crate::server::{Parts, Server};
 use crate::socket::OpenSocket;
 use crate::system::System;
+use crate::uring::Ring;
 use crate::waits::Waits;
 
 /// The least slots of completions. They cost 128 KiB, and a thread that finds one needs not wait.
@@ -55,6 +57,26 @@ pub struct Files {
     requests: Arc<Buffer<u64>>,
     done: Arc<Buffer<u64>>,
     serving: Mutex<Serving>,
+    backend: Backend,
+    /// A ring for each thread that is not started yet.
+    rings: Mutex<Vec<Ring>>,
+}
+
+/// A ring for each thread, or none if files are read with plain calls.
+fn rings(asked: Option<Backend>, threads: usize) -> Result<Vec<Ring>, FilesError> {
+    let asked = match asked {
+        Some(asked) => Some(asked),
+        None => Backend::asked().map_err(|source| FilesError::Backend { source })?,
+    };
+    if asked == Some(Backend::Threads) {
+        return Ok(Vec::new());
+    }
+    let rings: io::Result<Vec<Ring>> = (0..threads).map(|_| Ring::new()).collect();
+    match rings {
+        Ok(rings) => Ok(rings),
+        Err(source) if asked.is_some() => Err(FilesError::NoRing { source }),
+        Err(_) => Ok(Vec::new()),
+    }
 }
 
 impl Files {
@@ -124,15 +146,27 @@ impl Files {
             0 => cores.clamp(2, 8),
             threads => threads as usize,
         };
+        let rings = rings(config.backend, threads)?;
+        let sockets = match config.sockets {
+            0 => config.handles,
+            sockets => sockets,
+        };
+        let parts = Parts {
+            system: System::new(faults, record),
+            handles: Handles::new(config.handles, sockets),
+            cache,
+            waits,
+            workers: threads,
+            wakes: rings.iter().map(Ring::wake).collect(),
+            bytes_most: config.bytes,
+        };
         Ok(Self {
-            server: Arc::new(Server::new(
-                engine.clone(),
-                System::new(faults, record),
-                config.handles,
-                cache,
-                waits,
-                threads,
-            )),
+            server: Arc::new(Server::new(engine.clone(), parts)),
+            backend: match rings.is_empty() {
+                true => Backend::Threads,
+                false => Backend::Uring,
+            },
+            rings: Mutex::new(rings),
             control: buffer(size_of::<DevFileControl>() / 8)?,
             requests: buffer(config.requests as usize * REQUEST)?,
             done: buffer(slots * DONE)?,
@@ -262,6 +296,10 @@ impl Files {
         let cache = self.server.cache.as_ref()?;
         Some(cache.brain().pager.stats())
     }
+    /// How files are read and written: the name of the backend.
+    pub fn backend(&self) -> &'static str {
+        self.backend.name()
+    }
     /// Makes a buffer that requests may name.
     ///
     /// # Errors
@@ -306,8 +344,16 @@ impl Files {
         // The thread that takes requests comes last: without it the others have nothing to end.
         let mut threads = Vec::new();
         let last = self.server.workers + 3;
+        let rings = self.rings.lock();
+        let mut rings = std::mem::take(&mut *rings.unwrap_or_else(PoisonError::into_inner));
+        // The last one is taken first, and its wake is that of the first thread.
+        rings.reverse();
         for number in 0..=last {
             let (server, port) = (self.server.clone(), port.clone());
+            let ring = match number {
+                n if n > 2 && n < last => rings.pop(),
+                _ => None,
+            };
             let name = match number {
                 0 => "everwarp-files-give".to_owned(),
                 1 => "everwarp-files-pages".to_owned(),
@@ -324,6 +370,8 @@ impl Files {
                     server.keep_waits();
                 } else if number == last {
                     server.take(&port);
+                } else if let Some(ring) = ring {
+                    server.move_jobs(number - 3, ring);
                 } else {
                     server.do_jobs();
                 }
@@ -347,6 +395,7 @@ impl Files {
     /// The engine's memory cannot be read.
     pub fn stats(&self) -> Result<FileStats, FilesError> {
         let server = &self.server;
+        let bytes = server.work().bytes;
         let mut refused = [0];
         self.control.read_at(1, &mut refused)?;
         Ok(FileStats {
@@ -354,6 +403,7 @@ impl Files {
             failed: server.failed.load(Ordering::Relaxed),
             in_flight: server.in_flight(),
             refused: refused[0],
+            bytes,
             open: server.handles.open(),
         })
     }

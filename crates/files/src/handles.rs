@@ -38,6 +38,7 @@ struct Place {
 struct Places {
     all: Vec<Place>,
     free: VecDeque<u32>,
+    sockets: u32,
 }
 
 /// What is open.
@@ -45,13 +46,16 @@ struct Places {
 pub(crate) struct Handles {
     places: Mutex<Places>,
     pub(crate) limit: u32,
+    /// How many of them may be sockets.
+    socket_limit: u32,
 }
 
 impl Handles {
-    pub(crate) fn new(limit: u32) -> Self {
+    pub(crate) fn new(limit: u32, socket_limit: u32) -> Self {
         Self {
             places: Mutex::default(),
             limit,
+            socket_limit,
         }
     }
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -59,16 +63,22 @@ impl Handles {
     }
     /// Gives something a handle; `None` if there are as many as there may be.
     pub(crate) fn insert(&self, open: impl Into<Open>) -> Option<u32> {
-        let make = || Ok::<_, FileErrno>((open.into(), ()));
-        self.insert_with(make).ok().map(|(handle, ())| handle)
+        let open = open.into();
+        let is_socket = matches!(open, Open::Socket(_));
+        let make = || Ok::<_, FileErrno>((open, ()));
+        self.insert_with(is_socket, make)
+            .ok()
+            .map(|(handle, ())| handle)
     }
-    /// Gives a handle to what `make` makes, which is not called if there are as many handles as there may be.
+    /// Gives a handle to what `make` makes, which is not called if there are as many handles or sockets as there may be.
     pub(crate) fn insert_with<T, E: From<FileErrno>>(
         &self,
+        is_socket: bool,
         make: impl FnOnce() -> Result<(Open, T), E>,
     ) -> Result<(u32, T), E> {
         let mut places = self.lock();
-        if places.all.len() as u32 == self.limit && places.free.is_empty() {
+        let full = places.all.len() as u32 == self.limit && places.free.is_empty();
+        if full || is_socket && places.sockets == self.socket_limit {
             return Err(FileErrno::MFILE.into());
         }
         let (open, rest) = make()?;
@@ -84,12 +94,19 @@ impl Handles {
         };
         let place = &mut places.all[at as usize];
         place.open = Some(open);
+        places.sockets += u32::from(is_socket);
+        let place = &places.all[at as usize];
         Ok((place.generation << PLACE_BITS | at, rest))
     }
     /// Takes the handles of all sockets back.
     pub(crate) fn remove_sockets(&self) -> Vec<Arc<OpenSocket>> {
         let mut places = self.lock();
-        let Places { all, free } = &mut *places;
+        let Places {
+            all,
+            free,
+            sockets: count,
+        } = &mut *places;
+        *count = 0;
         let mut sockets = Vec::new();
         for (at, place) in (0..).zip(all) {
             if let Some(Open::Socket(socket)) = &place.open {
@@ -126,6 +143,7 @@ impl Handles {
         let open = place.open.take()?;
         place.generation = place.generation % LAST_GENERATION + 1;
         places.free.push_back(at);
+        places.sockets -= u32::from(matches!(open, Open::Socket(_)));
         Some(open)
     }
     /// How many are open.
@@ -147,7 +165,7 @@ mod tests {
 
     #[test]
     fn stale_and_forged_handles_name_nothing() {
-        let handles = Handles::new(2);
+        let handles = Handles::new(2, 2);
         let first = handles.insert(file()).expect("there is room");
         let second = handles.insert(file()).expect("there is room");
         assert!(handles.insert(file()).is_none() && handles.open() == 2);
@@ -163,7 +181,7 @@ mod tests {
 
     #[test]
     fn generations_go_round_and_are_never_0() {
-        let handles = Handles::new(1);
+        let handles = Handles::new(1, 1);
         let one = file();
         for _ in 0..2 * LAST_GENERATION {
             let handle = handles.insert(one.clone()).expect("the place is free");

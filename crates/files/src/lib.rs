@@ -11,6 +11,7 @@
 //!
 //! Linux only, for now. This crate is **internal** to everwarp, which shows it as `everwarp::files`.
 
+mod class;
 mod config;
 mod errno;
 mod error;
@@ -58,6 +59,8 @@ mod listing;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
+mod moving;
+#[cfg(target_os = "linux")]
 mod networking;
 #[cfg(target_os = "linux")]
 mod open_file;
@@ -78,20 +81,24 @@ mod socket;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
+mod uring;
+#[cfg(target_os = "linux")]
 mod waiting;
 #[cfg(target_os = "linux")]
 mod waits;
 
+pub use class::RequestClass;
 pub use config::{CacheConfig, FileHandle, FileStats, FilesConfig, Rights};
 pub use errno::FileErrno;
 pub use error::FilesError;
 pub use everwarp_contract::files::{
     EVENT_END, EVENT_INPUT, EVENT_KEY, EVENT_MOUSE, EVENT_SIGNAL, EVENT_SIZE, EVENT_WATCHING,
-    FILE_CACHED, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING,
-    FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
-    FILE_UNORDERED, SHUT_RECEIVING, SHUT_SENDING, SOCKET_BROADCAST, SOCKET_KEEP_ALIVE,
-    SOCKET_NO_DELAY, SOCKET_ONLY_V6, SOCKET_RECEIVE_BUFFER, SOCKET_REUSE_ADDRESS,
-    SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE, SOURCE_INPUT, SOURCE_KEYS, SOURCE_MOUSE, SOURCE_SIZE,
+    FILE_BACKGROUND, FILE_CACHED, FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING,
+    FILE_FOR_WRITING, FILE_INTERACTIVE, FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER,
+    FILE_KIND_REGULAR, FILE_MOST, FILE_NEW, FILE_NORMAL, FILE_UNORDERED, SHUT_RECEIVING,
+    SHUT_SENDING, SOCKET_BROADCAST, SOCKET_KEEP_ALIVE, SOCKET_NO_DELAY, SOCKET_ONLY_V6,
+    SOCKET_RECEIVE_BUFFER, SOCKET_REUSE_ADDRESS, SOCKET_SEND_BUFFER, SOCKET_TIME_TO_LIVE,
+    SOURCE_INPUT, SOURCE_KEYS, SOURCE_MOUSE, SOURCE_SIZE,
 };
 pub use everwarp_contract::{
     DevEvent, DevFileEntry, DevFileList, DevFileStat, DevFiles, DevNetAddress,
@@ -101,6 +108,7 @@ pub use everwarp_io::{
     AddressRule, Connection, EventSources, Events, ListenAddress, ListenError, Listener, Network,
     Recording, RuleError,
 };
+pub use everwarp_io::{BACKEND_SETTING, Backend, BackendError};
 pub use everwarp_pages::PageStats;
 pub use faults::Faults;
 pub use files::Files;

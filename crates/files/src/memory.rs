@@ -62,7 +62,7 @@ impl Memory {
 
 impl Range {
     /// The first byte, where the host reaches it.
-    fn bytes(&self) -> Option<*mut u8> {
+    pub(crate) fn bytes(&self) -> Option<*mut u8> {
         let first = self.buffer.ptr().address() as *mut u8;
         // SAFETY: the range was checked to be inside the buffer.
         self.reaches.then(|| unsafe { first.add(self.start) })
@@ -85,7 +85,8 @@ impl Range {
     pub(crate) fn copy_in(&self, bytes: &[u8]) -> Result<(), FileErrno> {
         self.put(0, &bytes[..bytes.len().min(self.len)])
     }
-    fn put(&self, at: usize, bytes: &[u8]) -> Result<(), FileErrno> {
+    /// Copies bytes in, from number `at` on.
+    pub(crate) fn put(&self, at: usize, bytes: &[u8]) -> Result<(), FileErrno> {
         let copied = self.buffer.write_at(self.start + at, bytes);
         copied.map_err(|_| FileErrno::IO)
     }
@@ -94,6 +95,22 @@ impl Range {
         copied.map_err(|_| FileErrno::IO)
     }
 
+    /// Fills the range from a file, if the system has the bytes in its cache; `None` if that would wait, or the file ends before.
+    pub(crate) fn read_now(
+        &self,
+        system: &System,
+        file: &File,
+        from: u64,
+    ) -> Option<Result<usize, FileErrno>> {
+        if let Some(to) = self.bytes() {
+            // SAFETY: the range is inside a live buffer, which `self` keeps.
+            return unsafe { system.read_now(file, &[(to, self.len)], from) }.map(Ok);
+        }
+        let mut stage = vec![0; self.len];
+        // SAFETY: the range is that of the vector.
+        let len = unsafe { system.read_now(file, &[(stage.as_mut_ptr(), self.len)], from) }?;
+        Some(self.put(0, &stage).map(|()| len))
+    }
     /// Fills the range from a file. Returns how many bytes there were.
     pub(crate) fn read(&self, system: &System, file: &File, from: u64) -> Result<usize, FileErrno> {
         if let Some(to) = self.bytes() {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use everwarp_io::{Endpoint, Family, Interest, Network, SocketOption, Transport};
 
@@ -14,6 +15,7 @@ use crate::server::{Job, Server};
 use crate::socket::{Driven, GivenUp, Givers, OpenSocket, Stop, Waiter};
 use crate::system::SocketCall;
 use crate::waiting::is_sooner;
+use crate::waits::Limited;
 
 /// Requests whose completions are noted together, at most.
 const TOGETHER: usize = 64;
@@ -41,7 +43,7 @@ impl Server {
                     OfNetwork::Connect { within, .. } => *within,
                     _ => 0,
                 };
-                let after = self.limited(after, within, &socket);
+                let after = self.limited(after, within, || Limited::Socket(socket.clone()));
                 let waiter = Waiter::new(OfSocket::Connect, after);
                 return self.put_in_line(&socket, waiter, driver);
             }
@@ -98,19 +100,19 @@ impl Server {
         driver: &mut Driver,
     ) {
         if self.begin_wait(after) {
-            let after = self.limited(after, within, socket);
+            let after = self.limited(after, within, || Limited::Socket(socket.clone()));
             self.put_in_line(socket, Waiter::new(op, after), driver);
         }
     }
     /// Sets the deadline of a request that has a limit.
-    fn limited(&self, after: After, within: u64, socket: &Arc<OpenSocket>) -> After {
+    pub(crate) fn limited(&self, after: After, within: u64, of: impl FnOnce() -> Limited) -> After {
         if within == 0 {
             return after;
         }
         let (deadline, sooner) = {
             let mut state = self.waits.state();
             let before = state.next();
-            let deadline = state.limit(socket, within);
+            let deadline = state.limit(of(), within);
             (deadline, is_sooner(state.next(), before))
         };
         if sooner {
@@ -149,10 +151,20 @@ impl Server {
         }
     }
     fn put_in_line(&self, socket: &Arc<OpenSocket>, waiter: Waiter, driver: &mut Driver) {
+        let deadline = waiter.after.deadline;
         match socket.push(waiter) {
             Ok(true) => self.have_driven(socket, driver),
             Ok(false) => {}
-            Err(waiter) => self.finish_waits(vec![(waiter.after, Err(FileErrno::BADF))]),
+            Err(after) => return self.finish_waits(vec![(after, Err(FileErrno::BADF))]),
+        }
+        // The thread that waits may have looked for it before it was in line.
+        if let Some((at, number)) = deadline
+            && at <= Instant::now()
+        {
+            let mut ended = Vec::new();
+            let name = Name::Deadline(number);
+            self.give_up(socket, name, FileErrno::TIMEDOUT, &mut ended);
+            self.finish_waits(ended);
         }
     }
     /// Closes a socket, whose handle is gone. Requests that wait end.
@@ -183,7 +195,7 @@ impl Server {
     pub(crate) fn drive(&self, socket: &Arc<OpenSocket>, driver: &mut Driver) {
         let givers = Givers {
             accepted: &|take| {
-                self.handles.insert_with(|| {
+                self.handles.insert_with(true, || {
                     let connection = take()?;
                     let socket = Arc::new(OpenSocket::from(connection.clone()));
                     Ok::<_, Stop>((Open::Socket(socket), connection))

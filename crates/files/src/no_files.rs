@@ -39,6 +39,9 @@ impl Files {
     pub fn page_stats(&self) -> Option<PageStats> {
         match *self {}
     }
+    pub fn backend(&self) -> &'static str {
+        match *self {}
+    }
     pub fn buffer(&self, _: usize) -> Result<Arc<Buffer<u8>>, FilesError> {
         match *self {}
     }

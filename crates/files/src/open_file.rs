@@ -13,6 +13,7 @@ use everwarp_pages::CachedFile;
 
 use crate::errno::FileErrno;
 use crate::grants::How;
+use crate::lines::Name;
 use crate::request::Request;
 
 #[derive(Debug, Default)]
@@ -28,6 +29,7 @@ struct Line {
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) file: File,
+    pub(crate) is_regular: bool,
     how: How,
     line: Mutex<Line>,
     /// Its number in the cache.
@@ -41,6 +43,7 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(file: File, how: How) -> Self {
         Self {
+            is_regular: file.metadata().is_ok_and(|facts| facts.is_file()),
             file,
             how,
             line: Mutex::default(),
@@ -103,6 +106,19 @@ impl OpenFile {
         }
         self.advance(&mut line, ready);
     }
+    /// Takes out requests with a name that wait in line, except closes, and puts those that can be done now into `ready`.
+    pub(crate) fn strike(&self, name: Name, ready: &mut Vec<Request>) -> Vec<Request> {
+        let mut line = self.line();
+        let is = |request: &Request| request.may_be_struck(name);
+        if !line.waiting.iter().any(is) {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut line.waiting);
+        let (struck, rest): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is);
+        line.waiting = rest;
+        self.advance(&mut line, ready);
+        struck.into()
+    }
     fn advance(&self, line: &mut Line, ready: &mut Vec<Request>) {
         while let Some(first) = line.waiting.front() {
             let alone = !self.how.unordered || first.wants_order();
@@ -124,10 +140,8 @@ mod tests {
 
     fn request(op: Op, note: u32) -> Request {
         let after = After {
-            then: 0,
-            group: 0,
             note,
-            deadline: None,
+            ..After::default()
         };
         Request { op, after }
     }
@@ -171,6 +185,26 @@ mod tests {
         assert_eq!(notes(&mut ready), [2]);
         file.done(&mut ready);
         assert_eq!(notes(&mut ready), [3, 4]);
+    }
+
+    #[test]
+    fn struck_requests_leave_the_line_and_closes_stay() {
+        let (file, mut ready) = (file(false), Vec::new());
+        for (note, op) in [Op::Sync, Op::Nothing, Op::Close(7), Op::Nothing]
+            .into_iter()
+            .enumerate()
+        {
+            file.push(request(op, note as u32), &mut ready);
+        }
+        assert_eq!(notes(&mut ready), [0]);
+        let mut struck = file.strike(Name::Note(1), &mut ready);
+        assert_eq!(notes(&mut struck), [1]);
+        assert!(file.strike(Name::Note(2), &mut ready).is_empty());
+        assert!(ready.is_empty(), "the first one is being done");
+        for next in 2..4 {
+            file.done(&mut ready);
+            assert_eq!(notes(&mut ready), [next]);
+        }
     }
 
     #[test]

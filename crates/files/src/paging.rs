@@ -20,7 +20,7 @@ use crate::errno::FileErrno;
 use crate::grants::How;
 use crate::open_file::OpenFile;
 use crate::port::Port;
-use crate::request::{After, Op, Request, after};
+use crate::request::{After, Op, Request, after, op_of};
 use crate::server::{Job, Server};
 use crate::table_words::words_of;
 
@@ -36,7 +36,7 @@ impl Server {
     pub(crate) fn accept_pages(&self, records: &[&DevFileRequest]) {
         let mut refused = Vec::new();
         let Some(cache) = &self.cache else {
-            let waiters = records.iter().filter(|r| r.op == FILE_PAGE);
+            let waiters = records.iter().filter(|r| op_of(r) == FILE_PAGE);
             refused.extend(waiters.map(|r| (after(r), FileErrno::NOTSUP)));
             refused
                 .into_iter()
@@ -48,7 +48,7 @@ impl Server {
             let open = self.handles.file(record.handle);
             let cached = open.and_then(|file| file.cached);
             let page = record.offset >> cache.page_bits;
-            if record.op != FILE_PAGE {
+            if op_of(record) != FILE_PAGE {
                 let (Some(cached), Some(last)) =
                     (cached, record.offset.checked_add(record.room.max(1) - 1))
                 else {
@@ -379,44 +379,30 @@ impl Server {
     pub(crate) fn read_pages(&self, runs: Vec<(Arc<File>, Run)>) {
         let Some(cache) = &self.cache else { return };
         let read = |(file, run): (Arc<File>, Run)| {
-            let (got, error) = self.read_run(cache, &file, &run);
+            let (run, got, error) = self.read_run(cache, &file, run);
             (run, got, error.map(|e| e.0))
         };
-        let done: Vec<(Run, u64, Option<u32>)> = runs.into_iter().map(read).collect();
+        self.end_runs(runs.into_iter().map(read).collect());
+    }
+    fn read_run(&self, cache: &Cache, file: &File, run: Run) -> (Run, u64, Option<FileErrno>) {
+        let from = run.first << cache.page_bits;
+        let mut pages = cache.begin_run(run);
+        let ranges = cache.ranges(&mut pages);
+        // SAFETY: frames of the live cache, which belong to this read, or its stage.
+        let (got, error) = unsafe { self.system.read_ranges(file, &ranges, from) };
+        cache.end_run(pages, got as u64, error)
+    }
+    /// Hands the pager reads that have ended: how many bytes there were, and an error number.
+    pub(crate) fn end_runs(&self, done: Vec<(Run, u64, Option<u32>)>) {
+        let Some(cache) = &self.cache else { return };
+        if done.is_empty() {
+            return;
+        }
         let mut brain = cache.brain();
         for (run, got, error) in done {
             brain.pager.read_done(run, got, error);
         }
         self.settle(cache, &mut brain);
-    }
-    fn read_run(&self, cache: &Cache, file: &File, run: &Run) -> (u64, Option<FileErrno>) {
-        let page = 1_usize << cache.page_bits;
-        let (len, from) = (run.bytes as usize, run.first << cache.page_bits);
-        let frames = run.frames.iter().enumerate();
-        if cache.reaches {
-            let range = |(at, &frame): (usize, &u32)| {
-                let first = cache.frame(frame)?;
-                let bytes = len.saturating_sub(at * page).min(page);
-                // SAFETY: the rest of the frame, which no task uses before its page is there.
-                unsafe { first.add(bytes).write_bytes(0, page - bytes) };
-                Some((first, bytes))
-            };
-            let ranges: Vec<_> = frames.filter_map(range).collect();
-            // SAFETY: frames of the live cache, which belong to this read.
-            let (got, error) = unsafe { self.system.read_ranges(file, &ranges, from) };
-            return (got as u64, error);
-        }
-        let mut stage = vec![0; run.frames.len() * page];
-        let range = [(stage.as_mut_ptr(), len)];
-        // SAFETY: the range is inside the vector.
-        let (got, error) = unsafe { self.system.read_ranges(file, &range, from) };
-        for (at, &frame) in frames {
-            let bytes = &stage[at * page..][..page];
-            if cache.bytes.write_at(frame as usize * page, bytes).is_err() {
-                return ((at * page) as u64, Some(FileErrno::IO));
-            }
-        }
-        (got as u64, error)
     }
     /// Writes parts of pages to their files.
     pub(crate) fn write_pages(&self, pages: Vec<(Arc<File>, u64, WriteBack)>) {

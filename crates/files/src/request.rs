@@ -7,20 +7,34 @@ use everwarp_contract::files as device;
 use everwarp_contract::{DevEvent, DevFileDone, DevFileRequest, DevFileStat, DevNetAddress};
 use everwarp_io::{Shutdown, SocketOption};
 
+use crate::class::RequestClass;
 use crate::errno::FileErrno;
 use crate::grants::How;
+use crate::lines::{Name, Named};
 use crate::memory::{Memory, Range};
 
 /// When a request has to be done, and a number that no other has.
 pub(crate) type Deadline = (Instant, u64);
 
 /// The task that goes on when a request is done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct After {
     pub(crate) then: u32,
     pub(crate) group: u32,
     pub(crate) note: u32,
     pub(crate) deadline: Option<Deadline>,
+    pub(crate) class: RequestClass,
+    /// Bytes that the request has in flight.
+    pub(crate) bytes: u32,
+}
+
+impl Named for After {
+    fn has_name(&self, name: Name) -> bool {
+        match name {
+            Name::Note(note) => self.note == note,
+            Name::Deadline(number) => self.deadline.is_some_and(|(_, own)| own == number),
+        }
+    }
 }
 
 impl After {
@@ -79,6 +93,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Whether it has a name, and may end before it is done. A close is done in any case.
+    pub(crate) fn may_be_struck(&self, name: Name) -> bool {
+        self.after.has_name(name) && !matches!(self.op, Op::Close(_))
+    }
     /// Whether it waits for earlier requests of its handle, and later ones wait for it, even if the handle is unordered.
     pub(crate) fn wants_order(&self) -> bool {
         matches!(
@@ -183,6 +201,8 @@ pub(crate) enum Asked {
     Of {
         handle: u32,
         op: Op,
+        /// How many nanoseconds it may take; 0: without a limit.
+        within: u64,
     },
     Time(OfTime),
     Network(OfNetwork),
@@ -199,18 +219,41 @@ pub(crate) enum Asked {
     },
 }
 
+/// What a request asks for (`FILE_…`).
+pub(crate) fn op_of(record: &DevFileRequest) -> u32 {
+    record.op & ((1 << device::FILE_CLASS_SHIFT) - 1)
+}
+
 /// The task that goes on after a request.
 pub(crate) fn after(record: &DevFileRequest) -> After {
     After {
         then: record.then,
         group: record.group,
         note: record.note,
+        // One with a wrong class is refused.
+        class: class_of(record).unwrap_or_default(),
+        bytes: match op_of(record) {
+            device::FILE_READ
+            | device::FILE_WRITE
+            | device::FILE_APPEND
+            | device::FILE_RECEIVE
+            | device::FILE_SEND
+            | device::FILE_RECEIVE_FROM
+            | device::FILE_SEND_TO => record.len,
+            _ => 0,
+        },
         deadline: None,
     }
 }
 
+fn class_of(record: &DevFileRequest) -> Result<RequestClass, FileErrno> {
+    RequestClass::of_number(record.op >> device::FILE_CLASS_SHIFT)
+}
+
 /// Checks a request.
 pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, FileErrno> {
+    class_of(record)?;
+    let asked_op = op_of(record);
     let range = || match record.len > device::FILE_MOST {
         true => Err(FileErrno::INVAL),
         false => memory.range(record.address, record.len.into()),
@@ -230,7 +273,7 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
         Ok(Asked::Socket {
             handle: record.handle,
             op,
-            within: match record.op {
+            within: match asked_op {
                 device::FILE_ACCEPT | device::FILE_RECEIVE | device::FILE_SEND => record.offset,
                 _ => 0,
             },
@@ -243,7 +286,7 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
             .ok_or(FileErrno::INVAL)
     };
     let stat = || memory.range(record.address, size_of::<DevFileStat>() as u64);
-    let op = match record.op {
+    let op = match asked_op {
         device::FILE_OPEN => {
             return Ok(Asked::Open {
                 dir: record.handle,
@@ -358,6 +401,10 @@ pub(crate) fn decode(record: &DevFileRequest, memory: &Memory) -> Result<Asked, 
     };
     Ok(Asked::Of {
         handle: record.handle,
+        within: match op {
+            Op::Close(_) => 0,
+            _ => record.room,
+        },
         op,
     })
 }

@@ -4,10 +4,10 @@
 //! does not wait is done by the thread that finds it: a request of a socket by the one that takes it, and what a peer has sent by the
 //! one that learns of it. So an echo wakes two threads of the host and not six.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use everwarp_contract::files::{
     FILE_DOOR_CLOSE, FILE_DOOR_WAIT, FILE_ENDED, FILE_PAGE, FILE_PREFETCH, FILE_TAKE_STEP,
@@ -19,6 +19,7 @@ use everwarp_runtime::{Engine, Error, LinkedEngine, Pending};
 
 use crate::bell::Bell;
 use crate::cache::{self, Cache};
+use crate::class::{Jobs, RequestClass};
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::execute;
@@ -26,13 +27,16 @@ use crate::giving::Giving;
 use crate::grants::{Grant, How};
 use crate::handles::{Handles, Open};
 use crate::handover::Handover;
+use crate::lines::Name;
 use crate::memory::{Memory, Range};
+use crate::moving::Strike;
 use crate::open_file::OpenFile;
 use crate::port::{Port, REQUEST};
-use crate::request::{After, Asked, OfTime, Op, Request, after, decode};
+use crate::request::{After, Asked, OfTime, Op, Request, after, decode, op_of};
 use crate::socket::OpenSocket;
 use crate::system::System;
-use crate::waits::Waits;
+use crate::uring::Wake;
+use crate::waits::{Limited, Waits};
 
 /// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
 const IN_FLIGHT: u64 = 1 << 18;
@@ -74,9 +78,15 @@ pub(crate) enum Job {
     Socket(Arc<OpenSocket>),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Work {
-    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) jobs: Jobs<Job>,
+    /// Threads that wait for their rings, by their numbers.
+    pub(crate) in_rings: Vec<usize>,
+    /// Requests that each thread with a ring has to give up.
+    pub(crate) strikes: Vec<Vec<Strike>>,
+    /// Bytes in flight.
+    pub(crate) bytes: u64,
     pub(crate) giving: Giving<DevFileDone>,
     /// Requests that were taken and whose completions were not handed back yet.
     pub(crate) in_flight: u64,
@@ -104,13 +114,17 @@ pub(crate) struct Server {
     pub(crate) waits: Waits,
     /// Threads that do jobs.
     pub(crate) workers: usize,
+    /// What wakes each of them while it waits for its ring; empty if they have none.
+    wakes: Vec<Arc<Wake>>,
+    /// Bytes that may be in flight; 0: without a limit.
+    bytes_most: u64,
     pub(crate) served: AtomicU64,
     pub(crate) failed: AtomicU64,
     /// The engine has ended, or is not waited for any more.
     lost: AtomicBool,
     work: Mutex<Work>,
     /// Rings when there are jobs, or all is over.
-    jobs: Bell,
+    pub(crate) jobs: Bell,
     /// Rings when completions have found no room, or all is over.
     pub(crate) full: Bell,
     /// Rings when fewer requests are on their way, or all is over.
@@ -119,29 +133,70 @@ pub(crate) struct Server {
     pub(crate) handover: Mutex<Option<Handover>>,
 }
 
+/// The sizes and parts of a server.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) system: System,
+    pub(crate) handles: Handles,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) waits: Waits,
+    pub(crate) workers: usize,
+    pub(crate) wakes: Vec<Arc<Wake>>,
+    pub(crate) bytes_most: u64,
+}
+
+impl Job {
+    fn class(&self) -> RequestClass {
+        match self {
+            Self::Open { after, .. } | Self::List { after, .. } | Self::Rest { after, .. } => {
+                after.class
+            }
+            Self::Of(_, request) => request.after.class,
+            Self::Socket(_) => RequestClass::Interactive,
+            Self::Read(_) | Self::Write(_) => RequestClass::Normal,
+        }
+    }
+}
+
 impl Server {
-    pub(crate) fn new(
-        engine: Engine,
-        system: System,
-        handles: u32,
-        cache: Option<Cache>,
-        waits: Waits,
-        workers: usize,
-    ) -> Self {
+    pub(crate) fn new(engine: Engine, parts: Parts) -> Self {
+        let Parts {
+            system,
+            handles,
+            cache,
+            waits,
+            workers,
+            wakes,
+            bytes_most,
+        } = parts;
+        let work = Work {
+            jobs: Jobs::new(workers),
+            in_rings: Vec::new(),
+            strikes: vec![Vec::new(); wakes.len()],
+            bytes: 0,
+            giving: Giving::default(),
+            in_flight: 0,
+            waiting: 0,
+            outside: 0,
+            closing: false,
+            written_back: false,
+        };
         Self {
             memory: Memory::new(engine.kind()),
             engine,
-            handles: Handles::new(handles),
+            handles,
             grants: Mutex::default(),
             network: Mutex::default(),
             system,
             cache,
             waits,
             workers,
+            wakes,
+            bytes_most,
             served: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
-            work: Mutex::default(),
+            work: Mutex::new(work),
             jobs: Bell::default(),
             full: Bell::default(),
             room: Bell::default(),
@@ -188,13 +243,73 @@ impl Server {
     }
     /// Has workers do something.
     pub(crate) fn push_jobs(&self, jobs: impl IntoIterator<Item = Job>) {
-        let added = {
+        let (added, rings) = {
             let mut work = self.work();
             let before = work.jobs.len();
-            work.jobs.extend(jobs);
-            work.jobs.len() - before
+            for job in jobs {
+                let class = job.class();
+                work.jobs.push(job, class);
+            }
+            let added = work.jobs.len() - before;
+            // Those that wait for their rings have something to do already, so they come last.
+            let wanted = added.saturating_sub(self.jobs.waiting());
+            let first = work.in_rings.len().saturating_sub(wanted);
+            (added, work.in_rings.split_off(first))
         };
         self.jobs.ring(added);
+        self.wake_rings(&rings);
+    }
+    fn wake_rings(&self, threads: &[usize]) {
+        threads.iter().for_each(|&thread| self.wakes[thread].wake());
+    }
+    /// Gives requests of a file up that are not done. One that is being done with a plain call, or that the cache has, ends as ever.
+    pub(crate) fn give_up_file(&self, file: &Arc<OpenFile>, name: Name, error: FileErrno) {
+        let mut ready = Vec::new();
+        let in_line = file.strike(name, &mut ready);
+        let (queued, rings) = {
+            let mut work = self.work();
+            let queued = work.jobs.strike(|job| match job {
+                Job::Of(of, request) => {
+                    Arc::ptr_eq(of, file)
+                        && request.may_be_struck(name)
+                        && !self.is_of_cache(of, request)
+                }
+                _ => false,
+            });
+            for strikes in &mut work.strikes {
+                strikes.push(Strike {
+                    file: file.clone(),
+                    name,
+                    error,
+                });
+            }
+            (queued, std::mem::take(&mut work.in_rings))
+        };
+        self.wake_rings(&rings);
+        for request in in_line {
+            self.finish(request.after, Err(error));
+        }
+        self.start(file, ready);
+        for job in queued {
+            if let Job::Of(file, request) = job {
+                self.complete(&file, request.after, Err(error));
+            }
+        }
+    }
+    /// Counts the bytes of a request. False if there are too many in flight.
+    fn takes_bytes(&self, after: &mut After) -> bool {
+        if self.bytes_most == 0 {
+            after.bytes = 0;
+            return true;
+        }
+        let mut work = self.work();
+        let bytes = work.bytes + u64::from(after.bytes);
+        if bytes > self.bytes_most {
+            after.bytes = 0;
+            return false;
+        }
+        work.bytes = bytes;
+        true
     }
 
     /// Takes requests until the ring is closed and empty. If the engine ends, so does everything.
@@ -239,10 +354,11 @@ impl Server {
             }
             let records = words[..count * REQUEST].chunks_exact(REQUEST);
             let records: Vec<DevFileRequest> = records.map(record_of).collect();
-            let is_page = |record: &&DevFileRequest| matches!(record.op, FILE_PAGE | FILE_PREFETCH);
+            let is_page =
+                |record: &&DevFileRequest| matches!(op_of(record), FILE_PAGE | FILE_PREFETCH);
             let (pages, others): (Vec<&_>, Vec<&_>) = records.iter().partition(is_page);
             {
-                let answered = records.iter().filter(|r| r.op != FILE_PREFETCH).count() as u64;
+                let answered = records.iter().filter(|r| op_of(r) != FILE_PREFETCH).count() as u64;
                 let mut work = self.work();
                 work.in_flight += answered;
                 if !self.is_lost() {
@@ -279,7 +395,10 @@ impl Server {
         driver: &mut Driver,
         times: &mut Vec<(OfTime, After)>,
     ) {
-        let after = after(record);
+        let mut after = after(record);
+        if !self.takes_bytes(&mut after) {
+            return self.finish(after, Err(FileErrno::NOBUFS));
+        }
         let mut closed = None;
         let asked = decode(record, &self.memory).and_then(|asked| match asked {
             Asked::Open { .. }
@@ -288,7 +407,7 @@ impl Server {
             | Asked::Network(_)
             | Asked::Cancel { .. }
             | Asked::Socket { .. } => Ok((None, asked)),
-            Asked::Of { handle, op } => {
+            Asked::Of { handle, op, within } => {
                 let file = match self.handles.get(handle).ok_or(FileErrno::BADF)? {
                     Open::File(file) => file,
                     Open::Timer if matches!(op, Op::Close(_)) => {
@@ -297,7 +416,7 @@ impl Server {
                     Open::Socket(socket) if matches!(op, Op::Close(_)) => {
                         self.handles.remove(handle);
                         closed = Some(socket);
-                        return Ok((None, Asked::Of { handle, op }));
+                        return Ok((None, Asked::Of { handle, op, within }));
                     }
                     Open::Timer | Open::Socket(_) => return Err(FileErrno::BADF),
                 };
@@ -305,7 +424,7 @@ impl Server {
                 if matches!(op, Op::Close(_)) && file.cached.is_none() {
                     self.handles.remove(handle);
                 }
-                Ok((Some(file), Asked::Of { handle, op }))
+                Ok((Some(file), Asked::Of { handle, op, within }))
             }
         });
         let mut ready = Vec::new();
@@ -314,9 +433,16 @@ impl Server {
         }
         match asked {
             Err(error) => self.finish(after, Err(error)),
-            Ok((Some(file), Asked::Of { op, .. })) => {
+            Ok((Some(file), Asked::Of { op, within, .. })) => {
+                let after = self.limited(after, within, || Limited::File(file.clone()));
                 file.push(Request { op, after }, &mut ready);
                 self.start(&file, ready);
+                // The thread that waits may have looked for it before it was in line.
+                if let Some((at, number)) = after.deadline
+                    && at <= Instant::now()
+                {
+                    self.give_up_file(&file, Name::Deadline(number), FileErrno::TIMEDOUT);
+                }
             }
             Ok((
                 _,
@@ -351,7 +477,10 @@ impl Server {
                 Some(Open::Socket(socket)) => self.cancel(&socket, note, after),
                 // A wait for the timer may be among those.
                 Some(Open::Timer) => times.push((OfTime::Cancel { handle, note }, after)),
-                Some(Open::File(_)) => self.finish(after, Err(FileErrno::NOTSUP)),
+                Some(Open::File(file)) => {
+                    self.give_up_file(&file, Name::Note(note), FileErrno::CANCELED);
+                    self.finish(after, Ok(0));
+                }
                 None => self.finish(after, Err(FileErrno::BADF)),
             },
             Ok((_, Asked::Socket { handle, op, within })) => match self.handles.get(handle) {
@@ -374,7 +503,12 @@ impl Server {
             Err(_) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.work().giving.add([after.done(result)]);
+        if let Some(deadline) = after.deadline {
+            self.waits.state().deadlines.remove(&deadline);
+        }
+        let mut work = self.work();
+        work.bytes -= u64::from(after.bytes);
+        work.giving.add([after.done(result)]);
     }
 
     /// Counts a request as one that waits, unless there are too many of them.
@@ -402,61 +536,69 @@ impl Server {
                     if self.is_lost() {
                         return;
                     }
-                    match work.jobs.pop_front() {
+                    match work.jobs.pop() {
                         Some(job) => break job,
                         None if work.written_back => return,
                         None => work = self.jobs.wait(work),
                     }
                 }
             };
-            match job {
-                Job::Open {
-                    dir,
-                    how,
-                    path,
-                    room,
-                    after,
-                } if how.cached => {
-                    let file = execute::open_file(self.grant(dir), &path, how);
-                    self.open_cached(file, how, room, after);
-                }
-                Job::Open {
-                    dir,
-                    how,
-                    path,
-                    after,
-                    ..
-                } => {
-                    let opened = execute::open(self.grant(dir), &path, how, &self.handles);
-                    self.finish(after, opened);
-                }
-                Job::Socket(socket) => self.drive(&socket, &mut driver),
-                Job::Read(runs) => self.read_pages(runs),
-                Job::Write(pages) => self.write_pages(pages),
-                Job::Rest {
-                    file,
-                    cached,
-                    asked,
-                    after,
-                    before,
-                } => self.do_rest(&file, cached, asked, after, before),
-                Job::Of(file, request) if self.is_of_cache(&file, &request) => {
-                    self.ask(file, &request);
-                }
-                Job::List {
-                    dir,
-                    path,
-                    to,
-                    after,
-                } => {
-                    let listed = execute::list(self.grant(dir), &path, &to);
-                    self.finish(after, listed);
-                }
-                Job::Of(file, request) => {
-                    let result = execute::of_file(&self.system, &file, &request.op);
-                    self.complete(&file, request.after, result);
-                }
+            self.do_job(job, &mut driver);
+        }
+    }
+    /// Does a job with plain calls.
+    pub(crate) fn do_job(&self, job: Job, driver: &mut Driver) {
+        let class = job.class();
+        match job {
+            Job::Open {
+                dir,
+                how,
+                path,
+                room,
+                after,
+            } if how.cached => {
+                let file = execute::open_file(self.grant(dir), &path, how);
+                self.open_cached(file, how, room, after);
             }
+            Job::Open {
+                dir,
+                how,
+                path,
+                after,
+                ..
+            } => {
+                let opened = execute::open(self.grant(dir), &path, how, &self.handles);
+                self.finish(after, opened);
+            }
+            Job::Socket(socket) => self.drive(&socket, driver),
+            Job::Read(runs) => self.read_pages(runs),
+            Job::Write(pages) => self.write_pages(pages),
+            Job::Rest {
+                file,
+                cached,
+                asked,
+                after,
+                before,
+            } => self.do_rest(&file, cached, asked, after, before),
+            Job::Of(file, request) if self.is_of_cache(&file, &request) => {
+                self.ask(file, &request);
+            }
+            Job::List {
+                dir,
+                path,
+                to,
+                after,
+            } => {
+                let listed = execute::list(self.grant(dir), &path, &to);
+                self.finish(after, listed);
+            }
+            Job::Of(file, request) => {
+                let result = execute::of_file(&self.system, &file, &request.op);
+                self.complete(&file, request.after, result);
+            }
+        }
+        if class == RequestClass::Background {
+            self.work().jobs.done(class);
         }
     }
 

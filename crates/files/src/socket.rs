@@ -68,10 +68,7 @@ impl Waiter {
 
 impl Named for Waiter {
     fn has_name(&self, name: Name) -> bool {
-        match name {
-            Name::Note(note) => self.after.note == note,
-            Name::Deadline(number) => self.after.deadline.is_some_and(|(_, own)| own == number),
-        }
+        self.after.has_name(name)
     }
 }
 
@@ -199,10 +196,12 @@ impl OpenSocket {
         }
     }
 
-    /// Puts a request in line; gives it back if the socket is closed. Returns whether the caller must have the socket driven.
-    pub(crate) fn push(&self, waiter: Waiter) -> Result<bool, Waiter> {
+    /// Puts a request in line, unless the socket is closed: then an error says what goes on after it. Returns whether the caller must
+    /// have the socket driven.
+    pub(crate) fn push(&self, waiter: Waiter) -> Result<bool, After> {
         let line = usize::from(!waiter.is_input());
-        self.lines().push(line, waiter)
+        let pushed = self.lines().push(line, waiter);
+        pushed.map_err(|waiter| waiter.after)
     }
     /// It may be ready. Returns whether the caller must have it driven.
     pub(crate) fn is_ready(&self) -> bool {

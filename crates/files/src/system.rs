@@ -11,7 +11,7 @@ use crate::faults::Faults;
 use crate::record::Record;
 
 /// How often a file may refuse for now before its request fails.
-const PATIENCE: u32 = 1000;
+pub(crate) const PATIENCE: u32 = 1000;
 
 /// The system.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ fn next(state: &mut u64) -> u64 {
     *state
 }
 
-fn offset(at: u64) -> io::Result<libc::off_t> {
+/// An offset as the system has it. There it must not be negative: -1 is the file's own position.
+pub(crate) fn offset(at: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
@@ -83,7 +84,11 @@ fn moved(count: isize) -> io::Result<usize> {
 }
 
 /// The ranges without their first `skip` bytes, and no more than `len` bytes of the rest.
-fn part_of(ranges: &[(*mut u8, usize)], mut skip: usize, mut len: usize) -> Vec<libc::iovec> {
+pub(crate) fn part_of(
+    ranges: &[(*mut u8, usize)],
+    mut skip: usize,
+    mut len: usize,
+) -> Vec<libc::iovec> {
     let mut parts = Vec::new();
     for &(first, bytes) in ranges {
         let before = skip.min(bytes);
@@ -179,6 +184,41 @@ impl System {
         Ok(len)
     }
 
+    /// How many bytes of a part are read with one call through an io_uring.
+    pub(crate) fn read_part(&self, len: usize) -> Result<usize, FileErrno> {
+        self.patiently(|| self.fate(Kind::Reads, len))
+    }
+    /// Whether a call that moves no bytes happens.
+    pub(crate) fn happens(&self) -> Result<(), FileErrno> {
+        self.patiently(|| self.fate(Kind::Other, 0)).map(drop)
+    }
+    /// Whether what changes files is recorded.
+    pub(crate) fn records(&self) -> bool {
+        self.record.is_some()
+    }
+    /// Whether calls are just calls: without faults and without a record.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.faults.is_none() && self.record.is_none()
+    }
+    /// Reads what is in the system's cache, if that is all; `None` if it has to wait.
+    ///
+    /// # Safety
+    /// - Every range is valid for writes, and stays so during the call.
+    pub(crate) unsafe fn read_now(
+        &self,
+        file: &File,
+        ranges: &[(*mut u8, usize)],
+        from: u64,
+    ) -> Option<usize> {
+        let len: usize = ranges.iter().map(|(_, len)| len).sum();
+        let parts = part_of(ranges, 0, len);
+        let (fd, at) = (file.as_raw_fd(), offset(from).ok()?);
+        let count = parts.len() as libc::c_int;
+        // SAFETY: the parts are the ranges, by the caller's word.
+        let got = unsafe { libc::preadv2(fd, parts.as_ptr(), count, at, libc::RWF_NOWAIT) };
+        // Fewer may be the end of the file, or the end of what is in the cache.
+        (moved(got).ok()? == len).then_some(len)
+    }
     /// What becomes of a call of a socket: how many of its bytes move, or an error. A call that was interrupted was made again.
     pub(crate) fn socket_fate(&self, call: SocketCall, len: usize) -> io::Result<usize> {
         loop {

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use everwarp_contract::files::{
-    FILE_APPEND, FILE_CACHED, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT, FILE_DOOR_DELIVER,
-    FILE_DOOR_ORDERS, FILE_DOOR_WAIT, FILE_ENDED, FILE_LIST, FILE_OPEN, FILE_READ, FILE_STAT,
-    FILE_SYNC, FILE_THEN_PRIORITY_SHIFT, FILE_TRUNCATE, FILE_WRITE,
+    FILE_APPEND, FILE_CACHED, FILE_CLASS_SHIFT, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT,
+    FILE_DOOR_DELIVER, FILE_DOOR_ORDERS, FILE_DOOR_WAIT, FILE_ENDED, FILE_LIST, FILE_OPEN,
+    FILE_READ, FILE_STAT, FILE_SYNC, FILE_THEN_PRIORITY_SHIFT, FILE_TRUNCATE, FILE_WRITE,
 };
 use everwarp_contract::task::TASK_FN_BITS;
 use everwarp_contract::{
@@ -13,6 +13,7 @@ use everwarp_contract::{
 };
 use everwarp_runtime::TaskCx;
 
+use crate::class::RequestClass;
 use crate::errno::FileErrno;
 use crate::ring::{Posted, Ring};
 use crate::table::PageTable;
@@ -88,6 +89,9 @@ pub struct FileTask<'t> {
     task: &'t mut (dyn TaskCx + 't),
     files: &'t DevFiles,
     door: u32,
+    class: u32,
+    /// How many nanoseconds each request of a file may take; 0: without a limit.
+    within: u64,
 }
 
 impl fmt::Debug for FileTask<'_> {
@@ -102,11 +106,37 @@ impl<'t> FileTask<'t> {
     /// # Safety
     /// - `files` is what `Files::tables` has returned for the engine that runs the task.
     pub unsafe fn new(task: &'t mut (dyn TaskCx + 't), files: &'t DevFiles, door: u32) -> Self {
-        Self { task, files, door }
+        Self {
+            task,
+            files,
+            door,
+            class: RequestClass::Normal.number(),
+            within: 0,
+        }
     }
     fn ring(&self) -> Ring<'t> {
         // SAFETY: by the word of the caller of `new`.
         unsafe { Ring::new(self.files) }
+    }
+    /// Makes its requests in this class.
+    #[must_use]
+    pub fn in_class(self, class: RequestClass) -> Self {
+        self.in_class_number(class.number())
+    }
+    /// The same by its number; a request in a class that there is not ends with `INVAL`.
+    #[must_use]
+    pub fn in_class_number(self, class: u32) -> Self {
+        Self { class, ..self }
+    }
+    /// Lets each of its reads, writes, appends, truncates, stats and syncs of open files take this many nanoseconds at most, from
+    /// when the host takes the request; 0 is no limit. One that is not done by then ends with `TIMEDOUT`, or with the bytes that have
+    /// moved.
+    #[must_use]
+    pub fn within(self, nanos: u64) -> Self {
+        Self {
+            within: nanos,
+            ..self
+        }
     }
     pub(crate) fn files(&self) -> &'t DevFiles {
         self.files
@@ -117,6 +147,7 @@ impl<'t> FileTask<'t> {
     /// Makes a request. If the ring is closed, the task that goes on learns it.
     pub(crate) fn post_some(&mut self, request: DevFileRequest, then: Then) -> Posted {
         let request = DevFileRequest {
+            op: request.op | self.class << FILE_CLASS_SHIFT,
             then: then.word(self.task.task().priority()),
             note: then.note,
             ..request
@@ -220,6 +251,7 @@ impl<'t> FileTask<'t> {
             offset,
             address: bytes.address(),
             len,
+            room: self.within,
             ..DevFileRequest::ZERO
         };
         self.post(request, then)
@@ -230,6 +262,7 @@ impl<'t> FileTask<'t> {
             op: FILE_TRUNCATE,
             handle,
             offset: size,
+            room: self.within,
             ..DevFileRequest::ZERO
         };
         self.post(request, then)
@@ -240,6 +273,7 @@ impl<'t> FileTask<'t> {
             op: FILE_STAT,
             handle,
             address: to.address(),
+            room: self.within,
             ..DevFileRequest::ZERO
         };
         self.post(request, then)
@@ -250,6 +284,7 @@ impl<'t> FileTask<'t> {
         let request = DevFileRequest {
             op: FILE_SYNC,
             handle,
+            room: self.within,
             ..DevFileRequest::ZERO
         };
         self.post(request, then)

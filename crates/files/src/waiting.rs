@@ -8,6 +8,7 @@ use crate::errno::FileErrno;
 use crate::lines::Name;
 use crate::request::{After, Ended, OfTime};
 use crate::server::{ROUND, Server, WAITING};
+use crate::waits::Limited;
 
 /// Timers that expire together, at most: tasks go on after these while others expire.
 const TOGETHER: usize = 1024;
@@ -78,9 +79,11 @@ impl Server {
         self.failed.fetch_add(failed as u64, Ordering::Relaxed);
         self.served
             .fetch_add((all - failed) as u64, Ordering::Relaxed);
+        let bytes: u64 = ended.iter().map(|(after, _)| u64::from(after.bytes)).sum();
         let done = ended.into_iter().map(|(after, result)| after.done(result));
         let mut work = self.work();
         work.waiting -= all as u64;
+        work.bytes -= bytes;
         work.giving.add(done);
     }
     /// Waits for times and peers until nothing is waited for any more.
@@ -96,13 +99,14 @@ impl Server {
                 let all = state.clock.expire(now, TOGETHER, &mut ended);
                 (all, state.next(), state.over, overdue)
             };
-            for ((_, number), socket) in overdue {
-                self.give_up(
-                    &socket,
-                    Name::Deadline(number),
-                    FileErrno::TIMEDOUT,
-                    &mut ended,
-                );
+            for ((_, number), of) in overdue {
+                let name = Name::Deadline(number);
+                match of {
+                    Limited::Socket(socket) => {
+                        self.give_up(&socket, name, FileErrno::TIMEDOUT, &mut ended);
+                    }
+                    Limited::File(file) => self.give_up_file(&file, name, FileErrno::TIMEDOUT),
+                }
             }
             self.finish_waits(ended);
             self.deliver();

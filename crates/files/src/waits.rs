@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use everwarp_io::Reactor;
 
 use crate::clock::Clock;
+use crate::open_file::OpenFile;
 use crate::request::Deadline;
 use crate::socket::OpenSocket;
 
@@ -18,13 +19,20 @@ pub(crate) struct Waits {
     state: Mutex<State>,
 }
 
+/// What a request with a deadline is of.
+#[derive(Debug)]
+pub(crate) enum Limited {
+    File(Arc<OpenFile>),
+    Socket(Arc<OpenSocket>),
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) clock: Clock,
     /// Sockets for whose readiness the thread waits, by their numbers.
     pub(crate) watched: HashMap<u64, Arc<OpenSocket>>,
-    /// Sockets whose requests have deadlines.
-    pub(crate) deadlines: BTreeMap<Deadline, Arc<OpenSocket>>,
+    /// Files and sockets whose requests have deadlines.
+    pub(crate) deadlines: BTreeMap<Deadline, Limited>,
     last_deadline: u64,
     /// Nothing is waited for any more.
     pub(crate) over: bool,
@@ -37,16 +45,16 @@ impl State {
         let times = [self.clock.next(), deadline];
         times.into_iter().flatten().min()
     }
-    /// Sets a deadline for a request of a socket. `None`: no clock gets there.
-    pub(crate) fn limit(&mut self, socket: &Arc<OpenSocket>, nanos: u64) -> Option<Deadline> {
+    /// Sets a deadline for a request. `None`: no clock gets there.
+    pub(crate) fn limit(&mut self, of: Limited, nanos: u64) -> Option<Deadline> {
         let at = Instant::now().checked_add(Duration::from_nanos(nanos))?;
         self.last_deadline += 1;
         let key = (at, self.last_deadline);
-        self.deadlines.insert(key, socket.clone());
+        self.deadlines.insert(key, of);
         Some(key)
     }
     /// Takes the deadlines that are over.
-    pub(crate) fn overdue(&mut self, now: Instant) -> Vec<(Deadline, Arc<OpenSocket>)> {
+    pub(crate) fn overdue(&mut self, now: Instant) -> Vec<(Deadline, Limited)> {
         let mut found = Vec::new();
         while let Some(first) = self.deadlines.first_entry()
             && first.key().0 <= now

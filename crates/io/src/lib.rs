@@ -12,6 +12,7 @@
 //! Linux only, for now. This crate is internal to everwarp and promises no stability.
 
 mod address;
+mod backend;
 #[cfg(target_os = "linux")]
 mod endpoint;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,7 @@ mod socket;
 mod timers;
 
 pub use address::{AddressError, ListenAddress};
+pub use backend::{BACKEND_SETTING, Backend, BackendError};
 #[cfg(target_os = "linux")]
 pub use endpoint::{DATAGRAM_MOST, Endpoint, Family, Transport};
 #[cfg(target_os = "linux")]

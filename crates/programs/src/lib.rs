@@ -34,6 +34,7 @@ pub mod philosophers;
 pub mod pingpong;
 pub mod probe;
 pub mod range;
+pub mod reads;
 pub mod ring;
 pub mod sieve;
 pub mod skynet;

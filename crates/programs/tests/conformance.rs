@@ -121,15 +121,25 @@ const fn plain(engine: &'static str) -> Way {
     }
 }
 
-/// Files, timers and sockets are also used with faults that programs must not notice. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
-const WAYS: [Way; 8] = [
+/// Files, timers and sockets are also used with faults that programs must not notice, and files and the page cache without an io_uring. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
+const WAYS: [Way; 10] = [
     plain("cpu"),
     Way {
         settings: &[("EVERWARP_FILE_FAULTS", "20261123")],
         name: "cpu_faulted",
         engine: "cpu",
     },
+    Way {
+        settings: &[("EVERWARP_IO", "threads")],
+        name: "cpu_threads",
+        engine: "cpu",
+    },
     plain("cuda"),
+    Way {
+        settings: &[("EVERWARP_IO", "threads")],
+        name: "cuda_threads",
+        engine: "cuda",
+    },
     Way {
         settings: &[("EVERWARP_FILE_FAULTS", "20261123")],
         name: "cuda_faulted",
@@ -186,6 +196,7 @@ fn concerns(way: &Way, case: &str) -> bool {
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
+        "cpu_threads" | "cuda_threads" => return [files::ALL, pages::ALL].into_iter().any(is_of),
         "cpu_faulted" | "cuda_faulted" => return served.into_iter().any(is_of),
         _ if is_of(losses::ALL) => return false,
         _ if served.into_iter().any(is_of) => return way.engine != "wgpu",

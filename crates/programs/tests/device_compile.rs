@@ -12,7 +12,7 @@ use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
     REGISTRY, actor_faults, actor_groups, actor_probe, actor_services, arrivals, benchmarks, echo,
-    fib, file_probe, gather, heap_probe, naps, page_probe, probe, standard, words,
+    fib, file_probe, gather, heap_probe, naps, page_probe, probe, reads, standard, words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -197,8 +197,10 @@ fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
 fn programs_that_use_pages_compile(nvrtc: &Nvrtc) {
     let probe = Image::of(vec![&page_probe::PROGRAM]);
     let mut found = frames(nvrtc, &probe, &[90]);
-    let gather = Image::of(vec![&gather::PROGRAM]);
-    found.extend(frames(nvrtc, &gather, &[90]));
+    for program in [&gather::PROGRAM, &reads::PROGRAM] {
+        let alone = Image::of(vec![program]);
+        found.extend(frames(nvrtc, &alone, &[90]));
+    }
     assert_no_frames(&found);
 }
 

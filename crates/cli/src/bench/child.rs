@@ -48,6 +48,7 @@ fn attempt(
     if let Some(roads) = inputs.roads {
         command.arg("--roads").arg(roads);
     }
+    command.envs(super::backend_setting());
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -22,6 +22,7 @@ mod work;
 
 use std::path::PathBuf;
 
+use everwarp::files::{BACKEND_SETTING, Backend};
 use everwarp::{Device, Select};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -83,6 +84,12 @@ pub(crate) struct Args {
     /// Measure only this part, in this process, and print a line of JSON for each row.
     #[arg(long, conflicts_with_all = ["json", "out"])]
     row: Option<String>,
+}
+
+/// How files are read, for a child process, if the command line says that.
+fn backend_setting() -> Option<(&'static str, &'static str)> {
+    let asked = Backend::asked().ok()??;
+    Some((BACKEND_SETTING, asked.name()))
 }
 
 /// The experiments with this name: one, or all of them.

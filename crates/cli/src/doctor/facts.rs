@@ -6,6 +6,7 @@ use everwarp::cuda::assembler::{Tool, ToolError};
 use everwarp::cuda::cache::Cache;
 use everwarp::cuda::nvrtc::{Nvrtc, NvrtcError};
 use everwarp::cuda::{assembled_by_driver, driver_version};
+use everwarp::files::Backend;
 use everwarp::{AdapterReport, CudaUnavailable, Device, EngineKind, Error, Select};
 
 /// A GPU that can hold an engine.
@@ -51,6 +52,8 @@ pub(super) struct Facts {
     pub(super) assembler: Result<Tool, String>,
     pub(super) cache: Option<PathBuf>,
     pub(super) io_uring: Result<(), String>,
+    /// How files are read, if the command line or the environment says that.
+    pub(super) backend: Result<Option<Backend>, String>,
     /// Whether the kernel has the module of GPUDirect Storage.
     pub(super) gpu_direct: bool,
     /// Adapters of Vulkan, Metal and Direct3D 12, or why there is none.
@@ -76,6 +79,7 @@ pub(super) fn look() -> Facts {
         assembler: assembler(),
         cache: Cache::user().folder().map(PathBuf::from),
         io_uring: io_uring(),
+        backend: Backend::asked().map_err(|error| error.to_string()),
         gpu_direct: Path::new("/proc/driver/nvidia-fs").exists(),
         adapters: Device::adapters().map_err(|e| e.to_string()),
         kind: device.kind(),

@@ -1,6 +1,7 @@
 //! Findings from the facts, each with the advice for a missing part.
 
 use everwarp::cuda::driver_loads;
+use everwarp::files::{BACKEND_SETTING, Backend};
 use everwarp::{AdapterReport, CudaUnavailable, EngineKind};
 
 use super::Finding;
@@ -79,11 +80,23 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             "set EVERWARP_CACHE_DIR to a folder that can be written",
         ),
     });
-    list.push(match &facts.io_uring {
-        Ok(()) => good(IO_URING, "the kernel offers it".to_owned()),
-        Err(why) => missing(
+    list.push(match (&facts.io_uring, &facts.backend) {
+        (_, Err(why)) => missing(
             IO_URING,
             why,
+            "set EVERWARP_IO to io_uring or threads, or do not set it",
+        ),
+        (Ok(()), Ok(Some(Backend::Threads))) => good(
+            IO_URING,
+            format!("the kernel offers it, but {BACKEND_SETTING} or --io has files read by threads with plain calls"),
+        ),
+        (Ok(()), _) => good(
+            IO_URING,
+            "the kernel offers it; threads with an io_uring each read files".to_owned(),
+        ),
+        (Err(why), _) => missing(
+            IO_URING,
+            format!("{why}; threads with plain calls read files"),
             "set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile",
         ),
     });
@@ -321,6 +334,7 @@ mod tests {
             }),
             cache: Some("/cache".into()),
             io_uring: Ok(()),
+            backend: Ok(None),
             gpu_direct: true,
             adapters: Ok(vec![adapter("NVIDIA H200", None)]),
             kind: EngineKind::Cuda,
@@ -430,6 +444,11 @@ mod tests {
             ..all()
         });
         assert!(what == CACHE && fix.contains("EVERWARP_CACHE_DIR"), "{fix}");
+        let (what, fix) = only_missing(&Facts {
+            backend: Err("no".to_owned()),
+            ..all()
+        });
+        assert!(what == IO_URING && fix.contains("EVERWARP_IO"), "{fix}");
         let (what, fix) = only_missing(&Facts {
             io_uring: Err("no".to_owned()),
             ..all()

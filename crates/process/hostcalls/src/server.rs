@@ -18,6 +18,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use everwarp_engine::sync::lock;
+use everwarp_io::Backend;
 use everwarp_process::Reads;
 
 use crate::disk::Disk;
@@ -117,6 +118,10 @@ impl Drop for Attached {
 
 /// The io_urings of the workers, if they are wanted and the system has them.
 fn disks(config: &ServerConfig) -> Option<Vec<Disk>> {
+    // A wrong name in the environment is reported by `everwarp doctor`; here it asks for nothing.
+    if matches!(Backend::asked(), Ok(Some(Backend::Threads))) {
+        return None;
+    }
     match config.reads {
         Reads::Plain => None,
         Reads::Batched(_) => (0..config.workers)

@@ -1,4 +1,4 @@
-//! `echo`: a server that sends back what it receives. Each of its slots accepts a connection, serves it until its end, and
+//! `echo`: a server that sends back what it receives, or one text for each request of HTTP. Each of its slots accepts a connection, serves it until its end, and
 //! accepts the next one, in tasks that never wait.
 
 #[path = "echo.rs"]
@@ -11,11 +11,11 @@ use everwarp::files::{
 };
 use everwarp::{Buffer, DevPtr, DevTask, Engine, Instance, Pending, dev_struct, program};
 
-use twin::{accepted, begin, closed, door, received, sent};
+use twin::{accepted, answer, begin, closed, door, received, sent};
 
 dev_struct! {
     /// Parameters of `echo`.
-    pub struct DevEcho: align 16, size 128 {
+    pub struct DevEcho: align 16, size 144 {
         /// The files.
         pub files: DevFiles,
         /// A piece of memory for each slot.
@@ -26,8 +26,14 @@ dev_struct! {
         pub listener: u32,
         /// Bytes of a piece.
         pub piece: u32,
+        /// Of each slot, how many requests have no reply yet, times 256, and how much of the end of the next one has come.
+        pub asked: DevPtr<u32>,
+        /// What is sent for each request that ends with an empty line; without it, what was received.
+        pub reply: DevPtr<u8>,
+        /// Bytes of the reply.
+        pub reply_len: u32,
         /// Spelled-out hole.
-        pub hole: [u32; 2],
+        pub hole: u32,
     }
 }
 
@@ -40,6 +46,8 @@ program! {
         ACCEPTED: lane(accepted).spawns(FILE_SPAWNS).breadth_first(),
         /// Sends back what was received; after the last byte it closes.
         RECEIVED: lane(received).spawns(FILE_SPAWNS).breadth_first(),
+        /// Replies to a request of slot `lo`, if there is one, and else receives more.
+        ANSWER: lane(answer).spawns(FILE_SPAWNS).breadth_first(),
         /// Reports how many bytes were sent back, and receives more.
         SENT: lane(sent).spawns(FILE_SPAWNS).breadth_first(),
         /// Goes on with the next connection.
@@ -60,6 +68,8 @@ pub struct Echo {
     instance: Arc<Instance>,
     slots: u32,
     _connections: Buffer<u32>,
+    _asked: Buffer<u32>,
+    _reply: Arc<Buffer<u8>>,
     _bytes: Arc<Buffer<u8>>,
 }
 
@@ -74,6 +84,20 @@ impl Echo {
         slots: u32,
         piece: u32,
     ) -> Result<Self, FilesError> {
+        Self::answering(engine, listener, slots, piece, &[])
+    }
+    /// The same, but each request, up to its empty line, has this reply. Requests may come in parts and several at a time, and have
+    /// no bodies.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn answering(
+        engine: &Engine,
+        listener: &Listener,
+        slots: u32,
+        piece: u32,
+        reply: &[u8],
+    ) -> Result<Self, FilesError> {
         let config = FilesConfig {
             requests: (slots * 2).next_power_of_two(),
             handles: slots + 1,
@@ -83,13 +107,19 @@ impl Echo {
         let files = Files::new(engine, config)?;
         let bytes = files.buffer(slots as usize * piece as usize)?;
         let connections = engine.buffer(slots as usize)?;
+        let asked = engine.buffer_from(&vec![0; slots as usize])?;
+        let text = files.buffer(reply.len().max(1))?;
+        text.write_at(0, reply)?;
         let params = DevEcho {
             files: files.tables(),
             bytes: bytes.ptr(),
             connections: connections.ptr(),
             listener: files.give_listener(listener)?.0,
             piece,
-            hole: [0; 2],
+            asked: asked.ptr(),
+            reply: text.ptr(),
+            reply_len: reply.len() as u32,
+            hole: 0,
         };
         // SAFETY: the buffers have room for all slots, and are kept with the instance.
         let instance = Arc::new(unsafe { engine.instance(&PROGRAM, &params) }?);
@@ -99,6 +129,8 @@ impl Echo {
             instance,
             slots,
             _connections: connections,
+            _asked: asked,
+            _reply: text,
             _bytes: bytes,
         })
     }

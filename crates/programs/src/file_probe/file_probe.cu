@@ -14,6 +14,7 @@ __device__ __forceinline__ bool file_probe_one(ew::Lane& t, const DevFileProbe& 
   const DevFileStep& s = p.steps[index];
   const u32 handle = s.handle_of == 0 ? s.handle : (u32)ew::load(p.results + s.handle_of - 1, ew::relaxed, ew::gpu);
   ew::Files files(t, p.files, FN_file_probe_door);
+  files.in_class(s.klass).within(1000ull * s.within);
   const ew::Then then{FN_file_probe_done, 0, index};
   switch (s.op) {
     case 1: return files.open(handle, (const u8*)s.address, s.len, (u32)s.offset, then);

@@ -37,7 +37,9 @@ fn ask_one(t: &mut dyn TaskCx, index: u32) -> bool {
     let then = Then::new(DONE, 0, index);
     let bytes = DevPtr::new(step.address);
     // SAFETY: the tables are those of the instance's files.
-    let mut files = unsafe { FileTask::new(t, &p.files, DOOR) };
+    let files = unsafe { FileTask::new(t, &p.files, DOOR) };
+    let files = files.in_class_number(step.klass);
+    let mut files = files.within(1000 * u64::from(step.within));
     match step.op {
         1 => files.open(handle, bytes, step.len, step.offset as u32, then),
         2 => files.read(handle, step.offset, bytes, step.len, then),

@@ -34,8 +34,10 @@ dev_struct! {
         pub next: u32,
         /// The room for a listing.
         pub room: u32,
-        /// Spelled-out hole.
-        pub hole: [u32; 2],
+        /// The class of the request (`FILE_NORMAL`, …).
+        pub klass: u32,
+        /// How many microseconds a request of a file may take; 0: without a limit.
+        pub within: u32,
     }
 }
 
@@ -132,7 +134,8 @@ impl DevFileStep {
             handle_of: 0,
             next: 0,
             room: 0,
-            hole: [0; 2],
+            klass: 0,
+            within: 0,
         }
     }
     /// A listing of the directory at a path, which goes to `room` bytes at an address.
@@ -146,6 +149,17 @@ impl DevFileStep {
     pub const fn of(self, step: u32) -> Self {
         Self {
             handle_of: step + 1,
+            ..self
+        }
+    }
+    /// The same in a class (`FILE_NORMAL`, …).
+    pub const fn in_class(self, klass: u32) -> Self {
+        Self { klass, ..self }
+    }
+    /// The same request of a file within this many microseconds.
+    pub const fn within(self, micros: u32) -> Self {
+        Self {
+            within: micros,
             ..self
         }
     }

@@ -326,6 +326,10 @@ impl Gather {
             pending: VecDeque::new(),
         }
     }
+    /// How files are read: the name of the backend.
+    pub fn backend(&self) -> &'static str {
+        self.files.backend()
+    }
     /// The cache's counters.
     pub fn page_stats(&self) -> PageStats {
         self.files.page_stats().unwrap_or_default()

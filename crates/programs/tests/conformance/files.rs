@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp::files::{
-    DevFileEntry, DevFileList, DevFileStat, FILE_CREATE, FILE_EMPTY, FILE_FOR_READING,
-    FILE_FOR_WRITING, FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_REGULAR, FILE_NEW,
-    FILE_UNORDERED, Faults, FileErrno, Files, FilesConfig, FilesError, Rights,
+    Backend, DevFileEntry, DevFileList, DevFileStat, FILE_BACKGROUND, FILE_CREATE, FILE_EMPTY,
+    FILE_FOR_READING, FILE_FOR_WRITING, FILE_INTERACTIVE, FILE_KIND_DIRECTORY, FILE_KIND_LINK,
+    FILE_KIND_REGULAR, FILE_NEW, FILE_UNORDERED, Faults, FileErrno, Files, FilesConfig, FilesError,
+    Rights,
 };
 use everwarp::{Buffer, DevType, Device, Engine, Error, Select};
 use everwarp_programs::file_probe::{self, DevFileStep, MANY, Op, Script};
@@ -35,6 +36,11 @@ pub(crate) const ALL: &[Case] = cases![
     files_that_are_dropped_answer_every_request,
     files_that_are_dropped_while_parked_end,
     files_check_their_sizes_and_doors,
+    files_cancel_requests_that_wait,
+    files_give_up_at_a_deadline,
+    files_in_the_background_let_others_pass,
+    files_limit_the_bytes_in_flight,
+    files_name_their_backend,
     words_of_a_file_larger_than_the_buffers,
     words_of_a_file_that_shrinks,
 ];
@@ -835,4 +841,184 @@ fn words_of_a_file_that_shrinks(select: Select) {
         panic!("another error: {error}");
     };
     assert!((25_000..50_000).contains(&at), "{at}");
+}
+
+/// Files whose every call takes between half of this time and this time, and an ordered or unordered handle of a file of 64 KiB.
+fn slow(engine: &Engine, delay: Duration, unordered: bool, bytes: u64) -> (Arc<Files>, u32) {
+    let config = FilesConfig {
+        threads: 2,
+        bytes,
+        faults: Some(Faults {
+            delayed: 1000,
+            delay,
+            ..Faults::default()
+        }),
+        ..FilesConfig::default()
+    };
+    let files = files(engine, config);
+    let file = tempfile::tempfile().expect("a temporary file");
+    file.set_len(1 << 16).expect("there is room");
+    let handle = files.give(file, Rights::ReadWrite, unordered);
+    (files, handle.expect("a free handle").0)
+}
+
+fn files_cancel_requests_that_wait(select: Select) {
+    let engine = start(select);
+    let (files, handle) = slow(&engine, Duration::from_millis(100), false, 0);
+    let to = shared(&files, &[0; 4096]);
+    let read = DevFileStep::new(Op::Read, handle, 0, address(&to), 4096);
+    let cancel = |note: u64| DevFileStep::new(Op::Cancel, handle, note, 0, 0);
+    let steps = [
+        read,
+        read,
+        DevFileStep::new(Op::Sync, handle, 0, 0, 0),
+        read,
+        DevFileStep::new(Op::Close, handle, 0, 0, 0),
+        cancel(3),
+        cancel(2),
+        // A close is done in any case, and there is no such note.
+        cancel(4),
+        cancel(99),
+    ];
+    // The close takes the handle away, so what cancels comes before it in the ring.
+    let order = [0, 1, 2, 3, 5, 6, 7, 8, 4];
+    let script = script(&engine, &files, &steps);
+    let tasks: Vec<_> = order.map(|step| script.task(step, 1)).into();
+    let mut pending = Vec::new();
+    for task in tasks {
+        let before = files.stats().expect("there are counters");
+        let done = before.served + before.failed + before.in_flight;
+        pending.push(engine.submit_batch(&[task]).expect("there is room"));
+        wait_until("the host has it", || {
+            let now = files.stats().expect("there are counters");
+            now.served + now.failed + now.in_flight > done
+        });
+    }
+    for one in &mut pending {
+        one.wait().expect("it ends");
+    }
+    let results = script.results().expect("they can be read");
+    let canceled = Some(Err(FileErrno::CANCELED));
+    assert_eq!(results[..2], [Some(Ok(4096)); 2], "{results:?}");
+    assert_eq!(results[2..4], [canceled; 2], "{results:?}");
+    assert_eq!(results[5..], [Some(Ok(0)); 4], "{results:?}");
+    assert_eq!(results[4], Some(Ok(0)));
+    let stats = files.stats().expect("there are counters");
+    assert_eq!((stats.open, stats.in_flight), (0, 0));
+}
+
+fn files_give_up_at_a_deadline(select: Select) {
+    const BEFORE: usize = 8;
+    let engine = start(select);
+    // The thread that waits for deadlines is late by two delays at most, and what is in line before them takes four at least.
+    let (files, handle) = slow(&engine, Duration::from_millis(50), false, 0);
+    let to = shared(&files, &[0; 4096]);
+    let read = DevFileStep::new(Op::Read, handle, 0, address(&to), 4096);
+    let write = DevFileStep::new(Op::Write, handle, 0, address(&to), 4096);
+    let mut steps = vec![read; BEFORE];
+    // One that has the time ends as ever.
+    steps[1] = read.within(u32::MAX);
+    steps.extend([
+        read.within(10_000),
+        write.within(10_000),
+        DevFileStep::new(Op::Truncate, handle, 7, 0, 0).within(1),
+        DevFileStep::new(Op::Sync, handle, 0, 0, 0).within(10_000),
+        read.within(u32::MAX),
+        DevFileStep::new(Op::Close, handle, 0, 0, 0).within(1),
+    ]);
+    let script = script(&engine, &files, &steps);
+    let begin = Instant::now();
+    let results = run(&engine, &script, steps.len() as u32);
+    assert_eq!(results[..BEFORE], [Some(Ok(4096)); BEFORE]);
+    let late = Some(Err(FileErrno::TIMEDOUT));
+    assert_eq!(results[BEFORE..][..4], [late; 4], "{results:?}");
+    assert_eq!(results[BEFORE + 4..], [Some(Ok(4096)), Some(Ok(0))]);
+    assert!(begin.elapsed() >= Duration::from_millis(200));
+    let stats = files.stats().expect("there are counters");
+    assert_eq!((stats.open, stats.in_flight), (0, 0));
+}
+
+fn files_in_the_background_let_others_pass(select: Select) {
+    let engine = start(select);
+    let (files, handle) = slow(&engine, Duration::from_millis(20), true, 0);
+    let to = shared(&files, &[0; 64 * 4096]);
+    let read = |at: u64| DevFileStep::new(Op::Read, handle, 0, address(&to) + at * 4096, 4096);
+    let behind = (0..MANY).map(|at| read(at.into()).in_class(FILE_BACKGROUND));
+    let ahead = (60..64).map(|at| read(at).in_class(FILE_INTERACTIVE));
+    let mut steps: Vec<_> = behind.chain(ahead).collect();
+    steps.push(read(0).in_class(3));
+    let script = script(&engine, &files, &steps);
+    let mut behind = script.submit(&engine, 0, MANY).expect("there is room");
+    wait_until("the host has them", || {
+        files.stats().expect("there are counters").in_flight > 0
+    });
+    let mut ahead = script.submit(&engine, MANY, 5).expect("there is room");
+    assert_eq!(ahead.wait().expect("they end").value, 5);
+    let left = files.stats().expect("there are counters").in_flight;
+    assert!(left > u64::from(MANY) / 3, "{left} of {MANY} are left");
+    assert_eq!(behind.wait().expect("they end").value, u64::from(MANY));
+    let results = script.results().expect("they can be read");
+    assert!(
+        results[..64].iter().all(|r| *r == Some(Ok(4096))),
+        "{results:?}"
+    );
+    assert_eq!(
+        results[64],
+        Some(Err(FileErrno::INVAL)),
+        "there is no such class"
+    );
+}
+
+fn files_limit_the_bytes_in_flight(select: Select) {
+    let engine = start(select);
+    let (files, handle) = slow(&engine, Duration::from_millis(100), true, 10_000);
+    let to = shared(&files, &[0; 20_000]);
+    let read = |len| DevFileStep::new(Op::Read, handle, 0, address(&to), len);
+    let steps = [
+        read(6000),
+        read(6000),
+        read(4000),
+        read(1),
+        read(10_001),
+        read(10_000),
+    ];
+    let script = script(&engine, &files, &steps);
+    let results = run(&engine, &script, 5);
+    let refused = Some(Err(FileErrno::NOBUFS));
+    let expected = [
+        Some(Ok(6000)),
+        refused,
+        Some(Ok(4000)),
+        refused,
+        refused,
+        None,
+    ];
+    assert_eq!(results, expected);
+    let stats = files.stats().expect("there are counters");
+    assert_eq!((stats.bytes, stats.in_flight), (0, 0));
+    // There is room again, for all of it.
+    let mut pending = script.submit(&engine, 5, 1).expect("there is room");
+    pending.wait().expect("it ends");
+    let results = script.results().expect("they can be read");
+    assert_eq!(results[5], Some(Ok(10_000)));
+}
+
+fn files_name_their_backend(select: Select) {
+    let engine = start(select);
+    let with = |backend| {
+        let config = FilesConfig {
+            backend,
+            ..FilesConfig::default()
+        };
+        Files::new(&engine, config)
+    };
+    let threads = with(Some(Backend::Threads)).expect("threads are always there");
+    assert_eq!(threads.backend(), "threads");
+    match with(Some(Backend::Uring)) {
+        Ok(files) => assert_eq!(files.backend(), "io_uring"),
+        Err(error) => assert!(error.to_string().contains("--io threads"), "{error}"),
+    }
+    let asked = std::env::var("EVERWARP_IO");
+    let chosen = with(None).expect("there is memory").backend();
+    assert!(asked.is_err() || asked.as_deref() == Ok(chosen), "{chosen}");
 }

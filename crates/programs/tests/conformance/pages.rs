@@ -9,6 +9,7 @@ use everwarp::files::{CacheConfig, Faults, FileErrno, FileHandle, FilesConfig, R
 use everwarp::{DevTask, Device, Engine, Select};
 use everwarp_programs::gather::{self, Features, Gather, Shape};
 use everwarp_programs::page_probe::{self, CLOSE, HOLD, LET_GO, SUM, SYNC, TRUNCATE, Walk, choice};
+use everwarp_programs::reads::{self, Reads, Sizes, Way};
 use everwarp_testkit::cases;
 
 use crate::support::{Case, random};
@@ -23,6 +24,7 @@ pub(crate) const ALL: &[Case] = cases![
     pages_are_cut_with_their_file,
     pages_of_a_closed_handle_are_gone,
     gather_equals_the_reference,
+    reads_of_a_benchmark_are_right_in_every_way,
 ];
 
 const PAGE: u64 = 4096;
@@ -346,4 +348,57 @@ fn gather_equals_the_reference(select: Select) {
         }
         assert_eq!(count, 8);
     }
+}
+
+fn reads_of_a_benchmark_are_right_in_every_way(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(&reads::PROGRAM).size(2).start();
+    let engine = engine.expect("the engine starts");
+    let bytes = 64 * PAGE;
+    let file = reads::generate(bytes).expect("there is room");
+    let sizes = |cache, ahead, copy| Sizes {
+        bytes,
+        cache,
+        ahead,
+        slots: 4,
+        steps: 16,
+        copy,
+    };
+    for (sizes, ways) in [
+        (sizes(0, 0, false), &[Way::Direct, Way::DirectInOrder][..]),
+        (
+            sizes(bytes / 8, 4 * PAGE as u32, false),
+            &[Way::Cached, Way::CachedInOrder],
+        ),
+        (
+            sizes(bytes / 8, 0, true),
+            &[Way::Words, Way::Pages, Way::PlainWords, Way::PlainPages],
+        ),
+    ] {
+        let reads = Reads::new(&engine, &file, sizes, 3).expect("there is memory");
+        for &way in ways {
+            for _ in 0..2 {
+                let round = reads.round(&engine, way).expect("it runs");
+                assert!(round.right && round.seconds > 0.0, "{way:?} {sizes:?}");
+            }
+        }
+        match sizes.cache {
+            0 => {
+                let took = reads.took_s().expect("there are times");
+                assert_eq!(took.len(), 64);
+                assert!(took.iter().all(|&took| took > 0.0), "{took:?}");
+            }
+            _ => assert!(reads.page_stats().read >= 8, "{:?}", reads.page_stats()),
+        }
+    }
+    let reads = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");
+    for others in [0, 3] {
+        let (took, right, _) = reads.with_load(&engine, others).expect("it runs");
+        assert!(took.len() == 16 && right, "{others}");
+    }
+    // A file that has something else is noticed.
+    file.write_at(&[1], 5 * PAGE).expect("it is writable");
+    let reads = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");
+    let round = reads.round(&engine, Way::DirectInOrder).expect("it runs");
+    assert!(!round.right);
 }

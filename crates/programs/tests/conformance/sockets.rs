@@ -33,6 +33,8 @@ pub(crate) const ALL: &[Case] = cases![
     sockets_give_up_at_a_deadline,
     sockets_cancel_requests_that_wait,
     sockets_have_settings_and_peers,
+    sockets_reply_to_requests_of_http,
+    sockets_are_no_more_than_there_may_be,
 ];
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
@@ -160,11 +162,17 @@ pub(crate) struct Server {
 }
 
 pub(crate) fn server(select: Select, at: SocketAddr, slots: u32, piece: u32) -> Server {
+    replying(select, at, (slots, piece), &[])
+}
+
+/// A server that replies to requests, unless the reply is empty.
+fn replying(select: Select, at: SocketAddr, (slots, piece): (u32, u32), reply: &[u8]) -> Server {
     let device = Device::open(select).expect("the device opens");
     let engine = device.engine().program(&echo::PROGRAM).size(2).start();
     let engine = engine.expect("the engine starts");
     let (listener, at) = listener(at);
-    let echo = Echo::new(&engine, &listener, slots, piece).expect("there is memory");
+    let echo = Echo::answering(&engine, &listener, slots, piece, reply);
+    let echo = echo.expect("there is memory");
     let pending = echo.start(&engine).expect("there is room");
     Server {
         engine,
@@ -822,7 +830,8 @@ fn sockets_cancel_requests_that_wait(select: Select) {
     let came = brought(results[2], 5);
     assert_eq!(results[4], canceled);
     assert_eq!(results[5..9], [Some(Ok(0)); 4]);
-    assert_eq!(results[9], error(FileErrno::NOTSUP));
+    // No request of a file has that note.
+    assert_eq!(results[9], Some(Ok(0)));
     assert_eq!(results[10], error(FileErrno::BADF));
     assert_eq!(results[11], Some(Ok(0)));
     let bytes = bytes.read().expect("it can be read");
@@ -871,4 +880,70 @@ fn sockets_have_settings_and_peers(select: Select) {
         assert_eq!(results[14], error(FileErrno::NOTCONN));
         drop(tcp);
     }
+}
+
+fn sockets_reply_to_requests_of_http(select: Select) {
+    const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let server = replying(select, families()[0], (3, 16), REPLY);
+    let mut expected = 0;
+    // The end of a request comes in parts, several requests come at once, and what only looks like an end is none.
+    for parts in [
+        &["GET / HTTP/1.1\r\n", "\r", "\n"][..],
+        &["GET /a HTTP/1.1\r\nHost: b\r\n\r\nGET /c HTTP/1.1\r\n\r\nGET /d"],
+        &["a\r\r\n\rb\r\n\n\r\n", "\r\n\r\n\r\n"],
+        &["no request"],
+    ] {
+        let mut stream = connect(server.at);
+        for part in parts {
+            stream.write_all(part.as_bytes()).expect("it is sent");
+        }
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).expect("it ends");
+        let text = parts.concat();
+        let (mut rest, mut ends) = (&text[..], 0);
+        while let Some(at) = rest.find("\r\n\r\n") {
+            (rest, ends) = (&rest[at + 4..], ends + 1);
+        }
+        assert_eq!(got, REPLY.repeat(ends), "{text:?}");
+        expected += ends * REPLY.len();
+    }
+    assert_eq!(server.end(), expected as u64);
+}
+
+fn sockets_are_no_more_than_there_may_be(select: Select) {
+    let engine = start(select);
+    let files = files(
+        &engine,
+        FilesConfig {
+            sockets: 2,
+            ..FilesConfig::default()
+        },
+    );
+    files.allow(network("", "0"));
+    let any = place(&files, Some(families()[0]));
+    let open = step(Op::Datagrams, 0, address(&any), 0);
+    let steps = chain(&[
+        open,
+        open,
+        open,
+        // Files are not counted among them.
+        step(Op::Close, 0, 0, 0).of(0),
+        open,
+        step(Op::Listen, 0, address(&any), 0),
+        step(Op::Close, 0, 0, 0).of(1),
+        step(Op::Close, 0, 0, 0).of(4),
+        step(Op::Listen, 0, address(&any), 0),
+    ]);
+    let file = tempfile::tempfile().expect("a temporary file");
+    files
+        .give(file, Rights::Read, false)
+        .expect("a free handle");
+    let script = script(&engine, &files, &steps);
+    let results = run(&engine, &script, 1);
+    let handles = [0, 1, 4, 8].map(|step| handle(&results, step));
+    assert!(handles.iter().all(|&handle| handle > 0));
+    assert_eq!(results[2], error(FileErrno::MFILE));
+    assert_eq!(results[5], error(FileErrno::MFILE));
+    assert_eq!([3, 6, 7].map(|step| results[step]), [Some(Ok(0)); 3]);
 }

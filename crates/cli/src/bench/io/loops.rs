@@ -96,7 +96,7 @@ fn run(listener: &TcpListener, protocol: Protocol) -> io::Result<()> {
 }
 
 /// A reply of HTTP that is as long as those of other servers.
-fn reply() -> Vec<u8> {
+pub(super) fn reply() -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\nDate: Mon, 23 Nov 2026 00:00:00 GMT\r\nContent-Type: text/plain; charset=utf-8\r\n\
          Content-Length: {}\r\nLast-Modified: Mon, 23 Nov 2026 00:00:00 GMT\r\nETag: \"6ba1c0de-e\"\r\nAccept-Ranges: bytes\r\n\r\n",

@@ -1,6 +1,9 @@
 //! Servers: processes of the CPU engine and native tasks that answer clients, next to the same I/O by threads of the host alone,
 //! and next to nginx. And timers of native tasks.
 
+mod files;
+mod gather;
+mod interpreter;
 mod load;
 mod loops;
 mod native;
@@ -20,36 +23,61 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Clients on the loopback address send a request, wait for the whole reply, compare every byte of it that does not \
             change, and send the next. `loop` is the same I/O by threads of the host alone, two threads with an epoll each, and \
             nginx serves the same file with two workers. Everything runs on the same cores, the clients included, in turns: a \
-            round of each server after a round of the one before. `echo` is one connection, `echo_1000` a thousand, each of \
+            round of each server after a round of the one before. Next to a GPU stands the CPU engine. `echo` is one connection, \
+            `echo_1000` a thousand, each of \
             them a process. In `http_1000` a thousand connections ask `everwarp serve` for a small file, and in `http_idle` \
             ten thousand other connections are open and idle. In `cgi` each request of a hundred connections is a process of \
-            its own. `native_echo` and `native_echo_many` are echoes by tasks of the native program `echo`, with one connection and with \
-            `--connections`. In `timers` tasks set `--timers` timers, which expire at the same time, and in `spread` one after \
+            its own. In `interpreter` each of many connections sends a Forth program of its own, which a process runs. \
+            `native_echo` and `native_echo_many` are echoes by tasks of the native program `echo`, with one connection and with \
+            `--connections`; `native_http` and `native_http_idle` are `http_1000` and `http_idle` with tasks that reply. \
+            In `timers` tasks set `--timers` timers, which expire at the same time, and in `spread` one after \
             the other: the time is that from the first expiry to the last task that goes on, no timer may be early, and the median and p99 \
             of how late the tasks are stand next to it. A request's median and p99 stand next to the time of a round, and `start` is the time from the start of \
-            the server's command to its first right answer.",
+            the server's command to its first right answer. The other rows are of files that are in the host's cache, and `loop` are \
+            as many threads of the host as serve files. `read_4k` is one read at a time, `background` is the same while others read in the background, and without them, `misses` are random pages of a file of eight times the \
+            page cache, `in_order` is the same file from begin to end, and `hits` are pages and words that are in the page cache, next to those of a buffer. \
+            Every page that is read is compared. `gather` reads sampled rows, and so does PyTorch, which indexes a memory map.",
     parts: &[
-        Part::many("echo", On::Cpu, one),
-        Part::many("echo_1000", On::Cpu, many),
-        Part::many("http_1000", On::Cpu, |cx| http(cx, 0)),
-        Part::many("http_idle", On::Cpu, |cx| http(cx, IDLE)),
-        Part::many("cgi", On::Cpu, cgi),
+        Part::many("echo", On::CpuAndCuda, one),
+        Part::many("echo_1000", On::CpuAndCuda, many),
+        Part::many("http_1000", On::CpuAndCuda, |cx| {
+            http(cx, 0, Hello::Process)
+        }),
+        Part::many("http_idle", On::CpuAndCuda, |cx| {
+            http(cx, IDLE, Hello::Process)
+        }),
+        Part::many("cgi", On::CpuAndCuda, cgi),
+        Part::many("interpreter", On::CpuAndCuda, interpreter::rows),
         Part::many("native_echo", On::CpuAndCuda, |cx| {
             native::echo(cx, 1, 500, true)
         }),
         Part::many("native_echo_many", On::CpuAndCuda, |cx| {
             native::echo(cx, cx.connections as usize, 4, false)
         }),
+        Part::many("native_http", On::CpuAndCuda, |cx| http(cx, 0, Hello::Task)),
+        Part::many("native_http_idle", On::CpuAndCuda, |cx| {
+            http(cx, IDLE, Hello::Task)
+        }),
         Part::many("timers", On::CpuAndCuda, native::timers),
+        Part::many("read_4k", On::CpuAndCuda, files::one),
+        Part::many("background", On::CpuAndCuda, files::background),
+        Part::many("misses", On::CpuAndCuda, files::random),
+        Part::many("in_order", On::CpuAndCuda, files::in_order),
+        Part::many("hits", On::CpuAndCuda, files::hits),
+        Part::many("gather", On::CpuAndCuda, gather::rows),
     ],
 };
 
 /// Serves in this process until standard input ends: a loop of the host, or tasks of an engine.
 pub(super) fn serve(what: &str, engine: &str) -> Result<(), CliError> {
-    match what.strip_prefix("native:").map(str::parse) {
-        Some(Ok(slots)) => native::serve(engine, slots),
-        _ => loops::serve(what),
+    let slots = |prefix| what.strip_prefix(prefix)?.parse().ok();
+    if let Some(slots) = slots("native:") {
+        return native::serve(engine, slots, &[]);
     }
+    if let Some(slots) = slots("native-http:") {
+        return native::serve(engine, slots, &loops::reply());
+    }
+    loops::serve(what)
 }
 
 /// Connections of a round.
@@ -193,31 +221,45 @@ fn failed(server: &'static str) -> impl Fn(std::io::Error) -> CliError + Copy {
     move |source| CliError::BenchServer { server, source }
 }
 
-/// Measures a server of the engine and one of the host alone.
+/// Measures a server of the engine and one of the host alone. Next to a GPU, it measures the CPU engine, too.
 fn next_to_loop(
     cx: &Context<'_>,
-    (ours, what): (std::io::Result<Server>, String),
+    (ours, what): (impl Fn(&str) -> std::io::Result<Server>, String),
     (protocol, what_loop): (Protocol, String),
     connections: usize,
     (each, single): (usize, bool),
 ) -> Result<(), CliError> {
-    let ours = ours.map_err(failed("everwarp"))?;
+    let mut sides = Vec::new();
+    for (name, role, engine) in engines(cx) {
+        let server = ours(&engine).map_err(failed(name))?;
+        let side = Side::new((name, role, what.clone()), server, connections, 0)?;
+        sides.push(side);
+    }
     let looped = Server::looped(protocol).map_err(failed("loop"))?;
-    let sides = vec![
-        Side::new(("everwarp", Role::Ours, what), ours, connections, 0)?,
-        Side::new(("loop", Role::Rival, what_loop), looped, connections, 0)?,
-    ];
+    let side = Side::new(("loop", Role::Rival, what_loop), looped, connections, 0)?;
+    sides.push(side);
     compare(cx, sides, each, single)
 }
 
+/// The engine that is measured, and next to a GPU the CPU engine, with their roles.
+fn engines(cx: &Context<'_>) -> Vec<(&'static str, Role, String)> {
+    let own = ("everwarp", Role::Ours, cx.device.kind().to_string());
+    let mut engines = vec![own];
+    if cx.is_cuda() {
+        engines.push(("CPU engine", Role::Rival, "cpu".to_owned()));
+    }
+    engines
+}
+
 fn echo(cx: &Context<'_>, connections: usize, each: usize, single: bool) -> Result<(), CliError> {
+    descriptors();
     let what = format!(
         "{connections} connections, 64 bytes and their echo; a process for each connection, its sockets by {BACKEND}"
     );
     let what_loop = format!(
         "{connections} connections, 64 bytes and their echo; two threads with an epoll each"
     );
-    let ours = Server::echo(2 * connections);
+    let ours = |engine: &str| Server::echo(engine, 2 * connections);
     let looped = (Protocol::Echo, what_loop);
     next_to_loop(cx, (ours, what), looped, connections, (each, single))
 }
@@ -230,7 +272,37 @@ fn many(cx: &Context<'_>) -> Result<(), CliError> {
     echo(cx, CONNECTIONS, 4, false)
 }
 
-fn http(cx: &Context<'_>, idle: usize) -> Result<(), CliError> {
+/// What says hello.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hello {
+    /// `everwarp serve` with a file.
+    Process,
+    /// Native tasks with a reply of their own.
+    Task,
+}
+
+impl Hello {
+    fn start(self, engine: &str, idle: usize) -> std::io::Result<Server> {
+        match self {
+            // Those that are idle have no process.
+            Self::Process => Server::http(engine, 2 * CONNECTIONS),
+            Self::Task => Server::native_http(engine, CONNECTIONS + idle + 1),
+        }
+    }
+    fn how(self) -> String {
+        match self {
+            Self::Process => format!(
+                "everwarp serve, a process for each busy connection, its sockets by {BACKEND}"
+            ),
+            Self::Task => format!(
+                "tasks of the native program `echo`, which look for the end of each request and send a reply; their sockets by \
+                 {BACKEND}"
+            ),
+        }
+    }
+}
+
+fn http(cx: &Context<'_>, idle: usize, hello: Hello) -> Result<(), CliError> {
     let (descriptors, wanted) = (descriptors(), (idle + CONNECTIONS) as u64 + OTHERS);
     if descriptors < wanted {
         let why = format!(
@@ -258,21 +330,23 @@ fn http(cx: &Context<'_>, idle: usize) -> Result<(), CliError> {
         _ => compare(cx, std::mem::take(sides), 4, false),
     };
     let mut sides = Vec::new();
-    let how =
-        format!("everwarp serve, a process for each busy connection, its sockets by {BACKEND}");
-    // Those that are idle have no process.
-    let server = Server::http(2 * CONNECTIONS);
-    let server = server.map_err(failed("everwarp"))?;
-    match side("everwarp", Role::Ours, &how, Ok(server)) {
-        Ok(side) => sides.push(side),
-        // Its rivals are measured all the same: the table shows what is missing.
-        Err(error) if idle > 0 => {
-            let why = format!("it does not answer {idle} connections at the same time: {error}");
-            cx.skip(cx.part, cx.part, &why)?;
+    for (name, role, engine) in engines(cx) {
+        match side(name, role, &hello.how(), hello.start(&engine, idle)) {
+            Ok(side) => sides.push(side),
+            // Its rivals are measured all the same: the table shows what is missing.
+            Err(error) if idle > 0 => {
+                let why =
+                    format!("it does not answer {idle} connections at the same time: {error}");
+                let row = match role {
+                    Role::Ours => cx.part.to_owned(),
+                    _ => format!("{name} ({})", cx.part),
+                };
+                cx.skip(&row, cx.part, &why)?;
+            }
+            Err(error) => return Err(error),
         }
-        Err(error) => return Err(error),
+        before_the_next(&mut sides)?;
     }
-    before_the_next(&mut sides)?;
     let how = "two threads with an epoll each";
     let server = Server::looped(Protocol::Http);
     sides.push(side("loop", Role::Rival, how, server)?);
@@ -298,7 +372,7 @@ fn cgi(cx: &Context<'_>) -> Result<(), CliError> {
     let what_loop = format!(
         "{CGI_CONNECTIONS} connections, GET without any process; two threads with an epoll each"
     );
-    let ours = Server::cgi(2 * CGI_CONNECTIONS);
+    let ours = |engine: &str| Server::cgi(engine, 2 * CGI_CONNECTIONS);
     let looped = (Protocol::Http, what_loop);
     next_to_loop(cx, (ours, what), looped, CGI_CONNECTIONS, (4, false))
 }

@@ -27,15 +27,15 @@ fn files(error: FilesError) -> CliError {
     RunError::from(error).into()
 }
 
-/// Serves with the program `echo` until standard input ends, and says where first.
-pub(super) fn serve(engine: &str, slots: u32) -> Result<(), CliError> {
+/// Serves with the program `echo` until standard input ends, and says where first. With a reply, that answers requests of HTTP.
+pub(super) fn serve(engine: &str, slots: u32, reply: &[u8]) -> Result<(), CliError> {
     descriptors();
     let failed = failed("native");
     let address = "0".parse().expect("any port of this machine");
     let listener = Listener::bind(&address).map_err(|e| failed(std::io::Error::other(e)))?;
     let device = Device::open(engine.parse::<Select>()?)?;
     let engine = device.engine().program(&echo::PROGRAM).start()?;
-    let server = Echo::new(&engine, &listener, slots, PIECE).map_err(files)?;
+    let server = Echo::answering(&engine, &listener, slots, PIECE, reply).map_err(files)?;
     let mut pending = server.start(&engine).map_err(files)?;
     print(&listener.local_address().to_string())?;
     // The benchmark holds the other end.
@@ -55,8 +55,7 @@ pub(super) fn echo(
     descriptors();
     let what = |how: &str| format!("{connections} connections, 64 bytes and their echo; {how}");
     let how = format!("tasks of the native program `echo`, their sockets by {BACKEND}");
-    let engine = cx.device.kind().to_string();
-    let ours = Server::native(&engine, connections + 1);
+    let ours = |engine: &str| Server::native(engine, connections + 1);
     let looped = (Protocol::Echo, what("two threads with an epoll each"));
     next_to_loop(cx, (ours, what(&how)), looped, connections, (each, single))
 }

@@ -24,6 +24,11 @@ const CGI: &[u8] = include_bytes!(concat!(
     "/../../guests/c/built/cgi.wasm"
 ));
 
+const FORTH: &[u8] = include_bytes!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../guests/built/forth.wasm"
+));
+
 /// What a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
@@ -49,52 +54,67 @@ fn folder() -> io::Result<TempDir> {
     std::fs::write(site.join("hello.txt"), HELLO)?;
     std::fs::write(folder.path().join("echo.wasm"), ECHO)?;
     std::fs::write(folder.path().join("cgi.wasm"), CGI)?;
+    std::fs::write(folder.path().join("forth.wasm"), FORTH)?;
     Ok(folder)
 }
 
 fn this() -> io::Result<Command> {
-    Ok(Command::new(std::env::current_exe()?))
+    let mut command = Command::new(std::env::current_exe()?);
+    command.envs(crate::bench::backend_setting());
+    Ok(command)
 }
 
 impl Server {
     /// A process for each connection, which echoes.
-    pub(super) fn echo(connections: usize) -> io::Result<Self> {
+    pub(super) fn echo(engine: &str, connections: usize) -> io::Result<Self> {
+        Self::filter(engine, connections, "echo.wasm", &[])
+    }
+
+    /// A process for each connection, which interprets what it receives.
+    pub(super) fn interpreter(engine: &str, connections: usize) -> io::Result<Self> {
+        Self::filter(engine, connections, "forth.wasm", &["--memory", "1M"])
+    }
+
+    fn filter(engine: &str, connections: usize, module: &str, more: &[&str]) -> io::Result<Self> {
         let folder = folder()?;
         let mut command = this()?;
         command
             .arg("run")
-            .arg(folder.path().join("echo.wasm"))
-            .args(["--alone", "--per-connection", "--drain", "0"]);
-        Self::everwarp(command, connections, folder, Protocol::Echo, "")
+            .arg(folder.path().join(module))
+            .args(["--alone", "--per-connection", "--drain", "0"])
+            .args(more);
+        Self::everwarp(command, (engine, connections), folder, Protocol::Echo, "")
     }
 
     /// `everwarp serve` with a file.
-    pub(super) fn http(connections: usize) -> io::Result<Self> {
+    pub(super) fn http(engine: &str, connections: usize) -> io::Result<Self> {
         let folder = folder()?;
         let mut command = this()?;
         command.args(["serve", "--drain", "0", "--files"]);
         command.arg(folder.path().join("site"));
-        Self::everwarp(command, connections, folder, Protocol::Http, "/hello.txt")
+        let size = (engine, connections);
+        Self::everwarp(command, size, folder, Protocol::Http, "/hello.txt")
     }
 
     /// `everwarp serve` with a program for each request.
-    pub(super) fn cgi(connections: usize) -> io::Result<Self> {
+    pub(super) fn cgi(engine: &str, connections: usize) -> io::Result<Self> {
         let folder = folder()?;
         let mut command = this()?;
         let route = format!("/hello={}", folder.path().join("cgi.wasm").display());
         command.args(["serve", "--drain", "0", "--route", &route]);
-        Self::everwarp(command, connections, folder, Protocol::Http, "/hello")
+        let size = (engine, connections);
+        Self::everwarp(command, size, folder, Protocol::Http, "/hello")
     }
 
     fn everwarp(
         mut command: Command,
-        connections: usize,
+        (engine, connections): (&str, usize),
         folder: TempDir,
         protocol: Protocol,
         path: &'static str,
     ) -> io::Result<Self> {
         command
-            .args(["--engine", "cpu", "--listen", "0", "--verbose"])
+            .args(["--engine", engine, "--listen", "0", "--verbose"])
             .args(["--connections", &connections.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -128,6 +148,12 @@ impl Server {
     /// Tasks of the native program `echo` on an engine.
     pub(super) fn native(engine: &str, slots: usize) -> io::Result<Self> {
         Self::row(engine, &format!("server:native:{slots}"), Protocol::Echo)
+    }
+
+    /// The same program, which replies to each request of HTTP.
+    pub(super) fn native_http(engine: &str, slots: usize) -> io::Result<Self> {
+        let name = format!("server:native-http:{slots}");
+        Self::row(engine, &name, Protocol::Http)
     }
 
     /// A server of this benchmark.

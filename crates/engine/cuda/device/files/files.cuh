@@ -60,28 +60,44 @@ struct Files {
   Lane& t;
   FileRing ring;
   u32 door;
+  u32 class_bits;  // of all requests
+  u64 limit;       // nanoseconds that a request of an open file may take; 0: without a limit
 
-  __device__ __forceinline__ Files(Lane& t, const DevFiles& files, u32 door) : t(t), ring{files}, door(door) {}
+  __device__ __forceinline__ Files(Lane& t, const DevFiles& files, u32 door)
+      : t(t), ring{files}, door(door), class_bits(0), limit(0) {}
+
+  // Makes its requests in a class (FILE_INTERACTIVE, FILE_NORMAL, FILE_BACKGROUND).
+  __device__ __forceinline__ Files& in_class(u32 number) {
+    class_bits = number << FILE_CLASS_SHIFT;
+    return *this;
+  }
+  // Lets each of its reads, writes, appends, truncates, stats and syncs of open files take this many nanoseconds at most.
+  __device__ __forceinline__ Files& within(u64 nanos) {
+    limit = nanos;
+    return *this;
+  }
 
   __device__ __forceinline__ bool open(u32 dir, const u8* path, u32 len, u32 flags, Then then) {
     return post(FILE_OPEN, dir, flags, path, len, then);
   }
   __device__ __forceinline__ bool read(u32 handle, u64 offset, u8* to, u32 len, Then then) {
-    return post(FILE_READ, handle, offset, to, len, then);
+    return post(FILE_READ, handle, offset, to, len, then, nullptr, limit);
   }
   __device__ __forceinline__ bool write(u32 handle, u64 offset, const u8* from, u32 len, Then then) {
-    return post(FILE_WRITE, handle, offset, from, len, then);
+    return post(FILE_WRITE, handle, offset, from, len, then, nullptr, limit);
   }
   __device__ __forceinline__ bool append(u32 handle, const u8* from, u32 len, Then then) {
-    return post(FILE_APPEND, handle, 0, from, len, then);
+    return post(FILE_APPEND, handle, 0, from, len, then, nullptr, limit);
   }
   __device__ __forceinline__ bool truncate(u32 handle, u64 size, Then then) {
-    return post(FILE_TRUNCATE, handle, size, nullptr, 0, then);
+    return post(FILE_TRUNCATE, handle, size, nullptr, 0, then, nullptr, limit);
   }
   __device__ __forceinline__ bool stat(u32 handle, DevFileStat* to, Then then) {
-    return post(FILE_STAT, handle, 0, to, 0, then);
+    return post(FILE_STAT, handle, 0, to, 0, then, nullptr, limit);
   }
-  __device__ __forceinline__ bool sync(u32 handle, Then then) { return post(FILE_SYNC, handle, 0, nullptr, 0, then); }
+  __device__ __forceinline__ bool sync(u32 handle, Then then) {
+    return post(FILE_SYNC, handle, 0, nullptr, 0, then, nullptr, limit);
+  }
   __device__ __forceinline__ bool close(u32 handle, Then then) { return post(FILE_CLOSE, handle, 0, nullptr, 0, then); }
 
   __device__ __forceinline__ bool list(u32 dir, const u8* path, u32 len, u8* to, u64 room, Then then) {
@@ -277,7 +293,7 @@ struct Files {
     }
     const u32 group = waits ? t.hold() : NONE;
     DevFileRequest* r = ring.slot(number);
-    store(&r->op, op, relaxed, gpu);
+    store(&r->op, op | class_bits, relaxed, gpu);
     store(&r->handle, handle, relaxed, gpu);
     store(&r->offset, offset, relaxed, gpu);
     store(&r->address, (u64)address, relaxed, gpu);
