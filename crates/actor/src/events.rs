@@ -39,7 +39,7 @@ use crate::system::{Port, RECORD, from_words, to_words};
 /// How long the thread waits for the port.
 const SOON: Duration = Duration::from_millis(1);
 /// After this time the host looks again how far the thread has come.
-const LITTLE: Duration = Duration::from_micros(20);
+pub(crate) const LITTLE: Duration = Duration::from_micros(20);
 const LONG: Duration = Duration::from_secs(3600);
 /// The most news that are sent at a time.
 const NEWS: usize = 256;
@@ -117,14 +117,20 @@ pub(crate) struct Handled {
     answers: AtomicU64,
     /// How often closures wanted something to be done that follows for actors.
     wanted: AtomicU64,
-    /// How many of those wishes are done.
+    /// How many of those wishes the thread knows of: it does not wait for events alone before they are done.
+    seen: AtomicU64,
+    /// How many of them are done.
     done: AtomicU64,
 }
 
 impl Handled {
-    /// A closure wants something, and its actor is not given back yet.
-    pub(crate) fn want(&self) {
-        self.wanted.fetch_add(1, Ordering::AcqRel);
+    /// A closure wants something, and its actor is not given back yet. Returns how many wishes there are.
+    pub(crate) fn want(&self) -> u64 {
+        self.wanted.fetch_add(1, Ordering::AcqRel) + 1
+    }
+    /// Whether the thread knows of this many wishes, or has ended.
+    pub(crate) fn knows(&self, wishes: u64) -> bool {
+        self.seen.load(Ordering::Acquire) >= wishes
     }
 }
 
@@ -288,7 +294,25 @@ struct Taker {
     wire: DeviceWire,
 }
 
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.reach.handled.seen.store(u64::MAX, Ordering::Release);
+    }
+}
+
 impl Taker {
+    /// Whether there is something to do that no event will tell of.
+    fn is_behind(&self) -> bool {
+        let Handled {
+            wanted, seen, done, ..
+        } = &*self.reach.handled;
+        // Wishes first: what they are about was there before them.
+        let wishes = wanted.load(Ordering::Acquire);
+        seen.store(wishes, Ordering::Release);
+        !self.waiting.is_empty()
+            || done.load(Ordering::Acquire) < wishes
+            || self.desk.side.has_ops()
+    }
     /// Until the system or the engine ends.
     fn run(mut self) -> Result<(), Error> {
         loop {
@@ -296,8 +320,8 @@ impl Taker {
             let task = self.reach.instance.task(task).arg(self.taken);
             let mut pending = self.reach.engine.submit(task)?;
             let count = loop {
-                let behind = !self.waiting.is_empty() || self.desk.side.has_ops();
-                let (begin, within) = (Instant::now(), if behind { SOON } else { LONG });
+                let within = if self.is_behind() { SOON } else { LONG };
+                let begin = Instant::now();
                 // Not `wait_timeout`: an engine on which no actor runs for a long time is not stuck.
                 match pending.wait_lasting(|| begin.elapsed() < within)? {
                     Some(done) => break done.value,

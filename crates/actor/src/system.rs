@@ -366,6 +366,7 @@ impl ActorSystem {
                     reach: reach.clone(),
                     parts,
                     region: REGION_OF_EVENTS,
+                    wish: 0,
                 };
                 Pump::start(reach, ring, side.clone(), port.clone(), hosts, wire)
             });

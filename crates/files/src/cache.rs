@@ -16,10 +16,16 @@ use crate::errno::FileErrno;
 use crate::error::FilesError;
 use crate::grants::How;
 use crate::handles::Handles;
-use crate::moving::PageRead;
 use crate::open_file::OpenFile;
 use crate::request::After;
 use crate::table_words::words_of;
+
+/// A read of pages into their frames, or into a stage where the host does not reach them.
+#[derive(Debug)]
+pub(crate) struct PageRead {
+    pub(crate) run: Run,
+    pub(crate) stage: Vec<u8>,
+}
 
 /// The most orders that are on their way at a time.
 pub(crate) const ORDERS: usize = 1024;

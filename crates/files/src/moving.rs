@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use everwarp_pages::Run;
 
+use crate::cache::PageRead;
 use crate::driver::Driver;
 use crate::errno::FileErrno;
-use crate::lines::Name;
 use crate::memory::Range;
 use crate::open_file::OpenFile;
 use crate::request::{Op, Request};
-use crate::server::{Job, Server};
+use crate::server::{Job, Server, Strike};
 use crate::system::{PATIENCE, offset, part_of};
 use crate::uring::{Asked, Mover, Ring};
 
@@ -25,14 +25,6 @@ const TOGETHER: usize = 32;
 
 /// What a thread has on its way.
 pub(crate) type Moves = Mover<Move>;
-
-/// Requests of a file that are given up, and with which error.
-#[derive(Clone, Debug)]
-pub(crate) struct Strike {
-    pub(crate) file: Arc<OpenFile>,
-    pub(crate) name: Name,
-    pub(crate) error: FileErrno,
-}
 
 /// Something on its way.
 #[derive(Debug)]
@@ -60,13 +52,6 @@ enum What {
     },
     /// A read of pages.
     Pages { file: Arc<File>, pages: PageRead },
-}
-
-/// A read of pages into their frames, or into a stage where the host does not reach them.
-#[derive(Debug)]
-pub(crate) struct PageRead {
-    pub(crate) run: Run,
-    pub(crate) stage: Vec<u8>,
 }
 
 /// What a turn of a read has led to.

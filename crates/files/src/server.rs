@@ -29,7 +29,6 @@ use crate::handles::{Handles, Open};
 use crate::handover::Handover;
 use crate::lines::Name;
 use crate::memory::{Memory, Range};
-use crate::moving::Strike;
 use crate::open_file::OpenFile;
 use crate::port::{Port, REQUEST};
 use crate::request::{After, Asked, OfTime, Op, Request, after, decode, op_of};
@@ -76,6 +75,14 @@ pub(crate) enum Job {
     },
     /// A socket that may go on.
     Socket(Arc<OpenSocket>),
+}
+
+/// Requests of a file that are given up, and with which error.
+#[derive(Clone, Debug)]
+pub(crate) struct Strike {
+    pub(crate) file: Arc<OpenFile>,
+    pub(crate) name: Name,
+    pub(crate) error: FileErrno,
 }
 
 #[derive(Debug)]

@@ -106,6 +106,7 @@ impl Shared {
             reach: self.reach.clone(),
             parts: self.parts.clone(),
             region,
+            wish: 0,
         }
     }
     /// The next actor; none when the system has ended.

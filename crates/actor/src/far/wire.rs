@@ -8,10 +8,13 @@ use everwarp_contract::actor::{
 use everwarp_contract::{DevMessage, DevType};
 use everwarp_runtime::{Buffer, Error};
 
-use crate::events::Reach;
+use crate::events::{LITTLE, Reach};
 use crate::id::ActorId;
 use crate::program::Builtin;
 use crate::system::{RECORD, from_words, to_words};
+
+/// After how many looks the thread that takes events is rung for again.
+const RINGS_AFTER: u32 = 10;
 
 /// What was taken of an actor.
 #[derive(Debug, Default)]
@@ -61,6 +64,8 @@ pub(crate) struct DeviceWire {
     /// All regions.
     pub(crate) parts: Arc<Buffer<u64>>,
     pub(crate) region: u32,
+    /// The last wish of the closures that this thread runs; see `wants`.
+    pub(crate) wish: u64,
 }
 
 impl DeviceWire {
@@ -127,9 +132,18 @@ impl Wire for DeviceWire {
         Ok(())
     }
     fn wants(&mut self) {
-        self.reach.handled.want();
+        self.wish = self.reach.handled.want();
     }
     fn wake(&mut self) -> Result<(), Error> {
-        self.reach.run(Builtin::Ring, 0, 0, 0).map(drop)
+        // A ring reaches the thread only once its task waits at the bell.
+        loop {
+            self.reach.run(Builtin::Ring, 0, 0, 0)?;
+            for _ in 0..RINGS_AFTER {
+                if self.reach.handled.knows(self.wish) {
+                    return Ok(());
+                }
+                std::thread::sleep(LITTLE);
+            }
+        }
     }
 }

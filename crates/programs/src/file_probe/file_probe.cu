@@ -1,8 +1,9 @@
 #include "everwarp/files/files.cuh"
 
 __device__ __forceinline__ bool file_probe_linger(ew::Lane& t, const DevFileProbe& p, u32 index) {
+  // A warp's own requests reach the host when its task has ended if the host waits for them: a few looks must do.
   const u64* ended = p.results + p.steps[index].offset;
-  for (u32 looks = 0; looks < 1 << 22 && ew::load(ended, ew::relaxed, ew::gpu) == 0; looks++) {
+  for (u32 looks = 0; looks < 1 << 10 && ew::load(ended, ew::relaxed, ew::gpu) == 0; looks++) {
   }
   ew::fetch_add(p.results + index, 1ull << 32, ew::relaxed, ew::gpu);
   t.report_add(1);

@@ -154,7 +154,7 @@ struct Lane {
     delta++;
     append(nullptr, DevTask{head(fn, tag, 0), task.group, arg});
   }
-  u32 hold() {
+  u32 pass_on() {
     delta++;
     return task.group;
   }

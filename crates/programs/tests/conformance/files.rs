@@ -864,7 +864,7 @@ fn slow(engine: &Engine, delay: Duration, unordered: bool, bytes: u64) -> (Arc<F
 
 fn files_cancel_requests_that_wait(select: Select) {
     let engine = start(select);
-    let (files, handle) = slow(&engine, Duration::from_millis(100), false, 0);
+    let (files, handle) = slow(&engine, Duration::from_millis(700), false, 0);
     let to = shared(&files, &[0; 4096]);
     let read = DevFileStep::new(Op::Read, handle, 0, address(&to), 4096);
     let cancel = |note: u64| DevFileStep::new(Op::Cancel, handle, note, 0, 0);
