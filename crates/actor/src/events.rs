@@ -39,7 +39,9 @@ use crate::system::{Port, RECORD, from_words, to_words};
 /// How long the thread waits for the port.
 const SOON: Duration = Duration::from_millis(1);
 /// After this time the host looks again how far the thread has come.
-pub(crate) const LITTLE: Duration = Duration::from_micros(20);
+const LITTLE: Duration = Duration::from_micros(20);
+/// After how many such times it rings again.
+const RINGS_AFTER: u32 = 10;
 const LONG: Duration = Duration::from_secs(3600);
 /// The most news that are sent at a time.
 const NEWS: usize = 256;
@@ -115,7 +117,7 @@ pub(crate) struct Handled {
     /// Those of them after which an actor may have a message: answers, and what is about the ends of others. It changes only
     /// while the thread holds the port.
     answers: AtomicU64,
-    /// How often closures wanted something to be done that follows for actors.
+    /// How often closures and timers wanted something to be done that follows for actors.
     wanted: AtomicU64,
     /// How many of those wishes the thread knows of: it does not wait for events alone before they are done.
     seen: AtomicU64,
@@ -128,9 +130,22 @@ impl Handled {
     pub(crate) fn want(&self) -> u64 {
         self.wanted.fetch_add(1, Ordering::AcqRel) + 1
     }
-    /// Whether the thread knows of this many wishes, or has ended.
-    pub(crate) fn knows(&self, wishes: u64) -> bool {
-        self.seen.load(Ordering::Acquire) >= wishes
+    /// Rings for the thread until it knows of this many wishes, or has ended. A ring reaches it only once its task waits at the
+    /// bell.
+    pub(crate) fn ring_until_known(
+        &self,
+        wishes: u64,
+        ring: impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        loop {
+            ring()?;
+            for _ in 0..RINGS_AFTER {
+                if self.seen.load(Ordering::Acquire) >= wishes {
+                    return Ok(());
+                }
+                std::thread::sleep(LITTLE);
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use everwarp_runtime::{Engine, Error, Instance};
 
+use crate::events::Handled;
 use crate::side::{COURIER, Side};
 use crate::system::Port;
 
@@ -13,8 +14,8 @@ pub(crate) struct Post {
     engine: Engine,
     instance: Arc<Instance>,
     port: Arc<Mutex<Port>>,
-    /// On a GPU: the function that wakes the thread that does what is to be done.
-    wakes: Option<u32>,
+    /// On a GPU: the function that wakes the thread that does what is to be done, and how far that has come.
+    wakes: Option<(u32, Arc<Handled>)>,
 }
 
 impl Post {
@@ -22,7 +23,7 @@ impl Post {
         engine: &Engine,
         instance: &Arc<Instance>,
         port: &Arc<Mutex<Port>>,
-        wakes: Option<u32>,
+        wakes: Option<(u32, Arc<Handled>)>,
     ) -> Self {
         Self {
             engine: engine.clone(),
@@ -36,9 +37,12 @@ impl Post {
         if !side.has_ops() {
             return Ok(());
         }
-        if let Some(function) = self.wakes {
-            let task = self.instance.task(function);
-            return self.engine.submit(task)?.wait().map(drop);
+        if let Some((function, handled)) = &self.wakes {
+            let ring = || {
+                let task = self.instance.task(*function);
+                self.engine.submit(task)?.wait().map(drop)
+            };
+            return handled.ring_until_known(handled.want(), ring);
         }
         let _port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
         let task = self.instance.task(0).args(0, COURIER);

@@ -17,7 +17,7 @@ use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pen
 use crate::asked::Records;
 use crate::device::DeviceHandler;
 use crate::error::{ActorError, LongMailbox};
-use crate::events::{Pump, Reach};
+use crate::events::{Handled, Pump, Reach};
 use crate::failures::{Failure, FailureLog};
 use crate::far::{DeviceWire, Lent, REGION_OF_EVENTS, REGIONS, Threads};
 use crate::id::ActorId;
@@ -338,9 +338,9 @@ impl ActorSystem {
             }),
         }));
         let local = local.map(|side| {
-            let wakes = ring
-                .as_ref()
-                .map(|_| kinds.len() as u32 + Builtin::Ring as u32);
+            let handled = Arc::<Handled>::default();
+            let function = kinds.len() as u32 + Builtin::Ring as u32;
+            let wakes = ring.as_ref().map(|_| (function, handled.clone()));
             let post = Post::new(engine, &instance, &port, wakes);
             post.start_with(&side);
             let sides = program.sides().clone();
@@ -351,7 +351,7 @@ impl ActorSystem {
                     builtins: kinds.len() as u32,
                     tells: tells.clone(),
                     ids: ids.clone(),
-                    handled: Arc::default(),
+                    handled,
                 };
                 let hosts = program.lends().then(|| {
                     let lent = Lent {

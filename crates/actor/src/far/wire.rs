@@ -8,13 +8,10 @@ use everwarp_contract::actor::{
 use everwarp_contract::{DevMessage, DevType};
 use everwarp_runtime::{Buffer, Error};
 
-use crate::events::{LITTLE, Reach};
+use crate::events::Reach;
 use crate::id::ActorId;
 use crate::program::Builtin;
 use crate::system::{RECORD, from_words, to_words};
-
-/// After how many looks the thread that takes events is rung for again.
-const RINGS_AFTER: u32 = 10;
 
 /// What was taken of an actor.
 #[derive(Debug, Default)]
@@ -135,15 +132,7 @@ impl Wire for DeviceWire {
         self.wish = self.reach.handled.want();
     }
     fn wake(&mut self) -> Result<(), Error> {
-        // A ring reaches the thread only once its task waits at the bell.
-        loop {
-            self.reach.run(Builtin::Ring, 0, 0, 0)?;
-            for _ in 0..RINGS_AFTER {
-                if self.reach.handled.knows(self.wish) {
-                    return Ok(());
-                }
-                std::thread::sleep(LITTLE);
-            }
-        }
+        let ring = || self.reach.run(Builtin::Ring, 0, 0, 0).map(drop);
+        self.reach.handled.ring_until_known(self.wish, ring)
     }
 }
