@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use everwarp::{Device, Select};
-use everwarp_testkit::{cases, needs_gpu};
-use libtest_mimic::{Arguments, Trial};
+use everwarp_testkit::{cases, run_on_gpu};
 use serde_json::Value;
 
 const CASES: &[(&str, fn())] = cases![
@@ -107,18 +106,5 @@ fn without_the_gpus_code_all_run_on_the_cpu_engine() {
 }
 
 fn main() {
-    let gpu = needs_gpu(&Device::open(Select::Cuda));
-    let trials = CASES.iter().map(|&(name, case)| {
-        let run = move || {
-            case();
-            Ok(())
-        };
-        gpu.trial(Trial::test(name, run))
-    });
-    let args = Arguments {
-        // One engine at a time uses the GPU.
-        test_threads: Some(1),
-        ..Arguments::from_args()
-    };
-    libtest_mimic::run(&args, trials.collect()).exit()
+    run_on_gpu(&Device::open(Select::Cuda), CASES)
 }

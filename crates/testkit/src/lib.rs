@@ -10,4 +10,4 @@ mod needs;
 
 pub use child::{Finished, Outcome, Running, output, output_with_input, run};
 pub use layers::circular_modules;
-pub use needs::{Needed, needs_gpu};
+pub use needs::{Needed, needs_gpu, run_on_gpu};

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use libtest_mimic::Trial;
+use libtest_mimic::{Arguments, Trial};
 
 /// Lists what this machine may lack, separated by commas. If it is set, tests that need anything else that is missing end
 /// with an error: CI lists there what it does not run.
@@ -43,6 +43,24 @@ impl Needed {
 
 fn lists(list: &str, what: &str) -> bool {
     list.split(',').any(|one| one.trim() == what)
+}
+
+/// Runs cases that need a GPU, one at a time: each has the GPU for itself. Without one they are reported as ignored. `device` is the
+/// result of opening the device.
+pub fn run_on_gpu<T, E: Display>(device: &Result<T, E>, cases: &[(&'static str, fn())]) -> ! {
+    let gpu = needs_gpu(device);
+    let trials = cases.iter().map(|&(name, case)| {
+        let run = move || {
+            case();
+            Ok(())
+        };
+        gpu.trial(Trial::test(name, run))
+    });
+    let args = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    libtest_mimic::run(&args, trials.collect()).exit()
 }
 
 /// Whether the GPU's tests can run: `device` is the result of opening the device.

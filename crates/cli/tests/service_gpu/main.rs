@@ -11,23 +11,9 @@ mod client;
 mod sandbox;
 
 use everwarp::{Device, Select};
-use everwarp_testkit::needs_gpu;
-use libtest_mimic::{Arguments, Trial};
+use everwarp_testkit::run_on_gpu;
 
 fn main() {
-    let device = Device::open(Select::Cuda);
-    let gpu = needs_gpu(&device);
-    let trials = cases::ALL.iter().map(|&(name, case)| {
-        let run = move || {
-            case();
-            Ok(())
-        };
-        gpu.trial(Trial::test(name, run))
-    });
-    let args = Arguments {
-        // Each case has a service with an engine of its own, and looks at the memory that is left.
-        test_threads: Some(1),
-        ..Arguments::from_args()
-    };
-    libtest_mimic::run(&args, trials.collect()).exit()
+    // Each case has a service with an engine of its own, and looks at the memory that is left.
+    run_on_gpu(&Device::open(Select::Cuda), cases::ALL)
 }

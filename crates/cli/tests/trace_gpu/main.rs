@@ -10,11 +10,16 @@ mod perfetto;
 mod sandbox;
 
 use everwarp::{Device, Select};
-use everwarp_testkit::needs_gpu;
-use libtest_mimic::{Arguments, Trial};
+use everwarp_testkit::{cases, run_on_gpu};
 
 use crate::perfetto::{Trace, read};
 use crate::sandbox::{Sandbox, words};
+
+const CASES: &[(&str, fn())] = cases![
+    slices_have_all_tasks_of_warps,
+    tasks_of_warps_and_blocks_are_slices,
+    a_small_trace_keeps_the_last_slices_and_counts_the_others
+];
 
 /// Runs a program with a trace of this size. Returns the trace and what the command said about it.
 fn traced(args: &[&str], limit: &str) -> (Trace, String) {
@@ -93,32 +98,5 @@ fn a_small_trace_keeps_the_last_slices_and_counts_the_others() {
 }
 
 fn main() {
-    let device = Device::open(Select::Cuda);
-    let gpu = needs_gpu(&device);
-    let cases: [(&str, fn()); 3] = [
-        (
-            "slices_have_all_tasks_of_warps",
-            slices_have_all_tasks_of_warps,
-        ),
-        (
-            "tasks_of_warps_and_blocks_are_slices",
-            tasks_of_warps_and_blocks_are_slices,
-        ),
-        (
-            "a_small_trace_keeps_the_last_slices_and_counts_the_others",
-            a_small_trace_keeps_the_last_slices_and_counts_the_others,
-        ),
-    ];
-    let trials = cases.into_iter().map(|(name, case)| {
-        let run = move || {
-            case();
-            Ok(())
-        };
-        gpu.trial(Trial::test(name, run))
-    });
-    let args = Arguments {
-        test_threads: Some(1),
-        ..Arguments::from_args()
-    };
-    libtest_mimic::run(&args, trials.collect()).exit()
+    run_on_gpu(&Device::open(Select::Cuda), CASES)
 }

@@ -77,7 +77,8 @@ pub trait TaskCx {
     /// Spawns a task into the group that this call has opened.
     fn spawn_child(&mut self, function: u32, tag: u8, arg: u64);
     /// Keeps the task's own group open: it counts one task more, which is to be spawned later with
-    /// [`spawn_held`](Self::spawn_held), by any task. Counts as a spawned task. The function is declared to spawn.
+    /// [`spawn_held`](Self::spawn_held), by any task. It counts at once, since that task may end before the running one. The function is
+    /// declared to spawn.
     fn hold(&mut self) -> GroupId;
     /// Spawns the task for which a group was held, with the running task's priority.
     fn spawn_held(&mut self, group: GroupId, function: u32, tag: u8, arg: u64) {

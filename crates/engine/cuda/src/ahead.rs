@@ -96,11 +96,11 @@ impl Ahead {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use everwarp_assembler::Tool;
     use everwarp_cache::Kind;
     use everwarp_engine::{Linked, LinkedPart};
 
     use super::*;
+    use crate::parts::tests::ptxas_in;
 
     const ARCH: u32 = 90;
 
@@ -125,17 +125,7 @@ mod tests {
     fn what_is_missing_is_made_once() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let cache = Cache::at(&folder.path().join("cache"));
-        let path = folder.path().join("ptxas");
-        let script = "#!/bin/sh\nwhile [ $# -gt 1 ]; do [ \"$1\" = -o ] && out=$2; shift; done\nprintf made > \"$out\"\n";
-        // Another process writes the file: the system refuses to run one that a child of this process has open.
-        let mut writer = std::process::Command::new("sh");
-        writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 700 \"$0\""]);
-        let written = writer.arg(&path).arg(script).status();
-        assert!(written.expect("sh runs").success());
-        let tool = Tool {
-            path,
-            version: "13.0".into(),
-        };
+        let tool = ptxas_in(folder.path(), "");
         let look = || {
             let assembler = || Some(Assembler::new(tool.clone()));
             Ahead::with(image(), ARCH, cache.clone(), assembler)

@@ -102,6 +102,22 @@ impl Stream {
     }
 }
 
+/// Allocates zeroed memory of the device. A context must be current, and nothing may be resident.
+pub(crate) fn alloc_zeroed(bytes: u64) -> Result<u64, EngineError> {
+    let mut at = 0;
+    // SAFETY: a valid out-pointer; the memory is as long as what is set.
+    unsafe {
+        call!(cuMemAlloc_v2(&raw mut at, bytes as usize))
+            .and_then(|()| call!(cuMemsetD8_v2(at, 0, bytes as usize)))
+    }
+    .map_err(|e| EngineError::OutOfMemory {
+        kind: "device",
+        bytes,
+        detail: e.to_string(),
+    })?;
+    Ok(at)
+}
+
 /// Pinned host memory that the device reads and writes, zeroed. Freed only with the process: the
 /// driver's free waits for the device.
 #[derive(Clone, Copy, Debug)]

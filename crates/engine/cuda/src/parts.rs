@@ -250,7 +250,7 @@ fn unpack(mut entry: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -291,19 +291,30 @@ mod tests {
         assert_eq!(made.get("4").expect("it is the last")[1], [4; 100]);
     }
 
-    /// A program in the place of ptxas that counts how often it runs.
-    #[cfg(unix)]
-    #[test]
-    fn each_part_is_assembled_once_in_an_engine() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("ptxas");
-        let script = "#!/bin/sh\n: > \"$(mktemp -p \"$(dirname \"$0\")\" run.XXXXXX)\"\n\
-                      while [ $# -gt 1 ]; do [ \"$1\" = -o ] && out=$2; shift; done\nprintf made > \"$out\"\n";
+    /// A program in the place of ptxas, which runs this line of a shell first.
+    pub(crate) fn ptxas_in(folder: &std::path::Path, first: &str) -> Tool {
+        let path = folder.join("ptxas");
+        let script = format!(
+            "#!/bin/sh\n{first}\nwhile [ $# -gt 1 ]; do [ \"$1\" = -o ] && out=$2; shift; done\nprintf made > \"$out\"\n"
+        );
         // Another process writes the file: the system refuses to run one that a child of this process has open.
         let mut writer = std::process::Command::new("sh");
         writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 700 \"$0\""]);
         let written = writer.arg(&path).arg(script).status();
         assert!(written.expect("sh runs").success());
+        Tool {
+            path,
+            version: "13.0".to_owned(),
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn each_part_is_assembled_once_in_an_engine() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // A file for each run; mktemp puts letters in the place of the X.
+        let counts = "mktemp -p \"$(dirname \"$0\")\" run.XXXXXX > /dev/null";
+        let tool = ptxas_in(folder.path(), counts);
         let runs = || {
             let files = std::fs::read_dir(folder.path()).expect("it is there");
             let is_run = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("run.");
@@ -312,8 +323,7 @@ mod tests {
                 .filter(|file| is_run(&file.file_name()))
                 .count()
         };
-        let version = "13.0".to_owned();
-        let assembler = Assembler::new(Tool { path, version });
+        let assembler = Assembler::new(tool);
         let function = ".visible .func f()\n{\n  ret;\n}\n";
         let parts = [part(function), part(&function.repeat(2000))];
         let (cache, made) = (Cache::at(&folder.path().join("cache")), Made::default());

@@ -8,7 +8,7 @@ use everwarp_contract::task::{INSTANCES, PARAM_BYTES, PRIORITIES};
 use everwarp_contract::{DevCompletion, DevGroup, DevPtr, DevTask, DevWords, DevWorker};
 use everwarp_engine::{EngineError, EngineRings, Footprint, Pools};
 
-use crate::driver::{Pinned, call};
+use crate::driver::{Pinned, alloc_zeroed, call};
 
 /// Where everything is.
 #[derive(Debug)]
@@ -103,21 +103,10 @@ impl Tables {
             reserved3: 0,
         };
         let bytes = at.0;
-        let mut device = 0;
-        // SAFETY: a context is current; `device` is a valid out-pointer; nothing is resident yet.
-        let allocated = unsafe {
-            call!(cuMemAlloc_v2(&raw mut device, bytes as usize))
-                .and_then(|()| call!(cuMemsetD8_v2(device, 0, bytes as usize)))
-        };
-        if let Err(e) = allocated {
+        let device = alloc_zeroed(bytes).inspect_err(|_| {
             // SAFETY: nothing else has the address of the pinned memory yet.
             unsafe { pinned.free() };
-            return Err(EngineError::OutOfMemory {
-                kind: "device",
-                bytes,
-                detail: e.to_string(),
-            });
-        }
+        })?;
         macro_rules! relocate {
             ($($field:ident),*) => { $(engine.$field = DevPtr::new(engine.$field.address() + device);)* };
         }

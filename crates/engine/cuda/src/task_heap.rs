@@ -15,7 +15,7 @@ use everwarp_engine::{
 };
 
 use crate::copy::Copier;
-use crate::driver::{Context, call};
+use crate::driver::{Context, alloc_zeroed, call};
 use crate::tables::Cursor;
 use crate::vmm::Range;
 
@@ -82,17 +82,7 @@ impl TaskHeap {
             owner_limit: if owned { config.owners } else { 0 },
         };
         let table_bytes = cursor.end();
-        let mut at = 0;
-        // SAFETY: a context is current; the out-pointer is valid; nothing is resident yet.
-        unsafe {
-            call!(cuMemAlloc_v2(&raw mut at, table_bytes as usize))
-                .and_then(|()| call!(cuMemsetD8_v2(at, 0, table_bytes as usize)))
-        }
-        .map_err(|e| EngineError::OutOfMemory {
-            kind: "device",
-            bytes: table_bytes,
-            detail: e.to_string(),
-        })?;
+        let at = alloc_zeroed(table_bytes)?;
         macro_rules! relocate {
             ($($field:ident),*) => { $(heap.$field = DevPtr::new(heap.$field.address() + at);)* };
         }

@@ -8,7 +8,7 @@ use everwarp_engine::{EngineError, Image};
 use everwarp_telemetry::clock;
 use everwarp_telemetry::trace::{Event, NameId, Tracer, tracer};
 
-use crate::driver::call;
+use crate::driver::{alloc_zeroed, call};
 
 /// The rings of an engine's warps.
 #[derive(Debug)]
@@ -35,20 +35,12 @@ impl Traces {
         let warps = (max_blocks * BLOCK_WARPS) as usize;
         let slots = tracer.device_events() as usize / warps;
         if slots == 0 {
+            // What the warps run is not in the trace, which says so.
+            tracer.lose();
             return Ok(None);
         }
         let bytes = (warps * (slots + 1) * size_of::<DevTrace>()) as u64;
-        let mut address = 0;
-        // SAFETY: a context is current; `address` is a valid out-pointer; nothing is resident yet.
-        unsafe {
-            call!(cuMemAlloc_v2(&raw mut address, bytes as usize))
-                .and_then(|()| call!(cuMemsetD8_v2(address, 0, bytes as usize)))
-        }
-        .map_err(|e| EngineError::OutOfMemory {
-            kind: "device",
-            bytes,
-            detail: e.to_string(),
-        })?;
+        let address = alloc_zeroed(bytes)?;
         tables.traces = DevPtr::new(address);
         tables.trace_slots = u32::try_from(slots).unwrap_or(u32::MAX);
         Ok(Some(Self {

@@ -119,7 +119,7 @@ pub enum Op {
     Linger,
 }
 
-/// How often a task looks at the step for which it lingers.
+/// How often a task of the CPU engine looks at the step for which it lingers; on a GPU a few looks must do.
 pub(super) const LOOKS: u32 = 1 << 22;
 
 impl DevFileStep {

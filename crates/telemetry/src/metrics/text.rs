@@ -289,6 +289,20 @@ fn engines(view: &ProgramView, all: &mut Families) {
     }
 }
 
+/// How many there are in each state.
+fn by_state(
+    all: &mut Families,
+    name: &'static str,
+    help: &'static str,
+    labels: &Labels,
+    states: [(&str, f64); 3],
+) {
+    for (state, count) in states {
+        let labels = with(labels, &[("state", state)]);
+        all.add(name, help, &labels, Sample::Gauge(count));
+    }
+}
+
 fn hosts(view: &ProgramView, all: &mut Families) {
     for h in &view.hosts {
         let own: Labels = vec![
@@ -303,32 +317,21 @@ fn hosts(view: &ProgramView, all: &mut Families) {
             &own,
             health(&h.health),
         );
-        for (state, count) in [
-            ("waiting", h.waiting),
-            ("running", h.running),
-            ("ended", h.ended),
-        ] {
-            all.add(
-                "processes",
-                "Processes by state.",
-                &with(&own, &[("state", state)]),
-                Sample::Gauge(count as f64),
-            );
-        }
+        let states = [
+            ("waiting", h.waiting as f64),
+            ("running", h.running as f64),
+            ("ended", h.ended as f64),
+        ];
+        by_state(all, "processes", "Processes by state.", &own, states);
         if let Some(compiling) = &h.compiling {
-            for (state, count) in [
-                ("left_out", compiling.left_out),
-                ("assembled", compiling.assembled),
-                ("present", compiling.present),
-            ] {
-                all.add(
-                    "functions",
-                    "Functions that were not compiled before the start: all, those that are assembled, and those that \
-                     processes have.",
-                    &with(&own, &[("state", state)]),
-                    Sample::Gauge(count as f64),
-                );
-            }
+            let states = [
+                ("left_out", compiling.left_out as f64),
+                ("assembled", compiling.assembled as f64),
+                ("present", compiling.present as f64),
+            ];
+            let help = "Functions that were not compiled before the start: all, those that are assembled, and those that \
+                        processes have.";
+            by_state(all, "functions", help, &own, states);
             all.add(
                 "image_exchanges",
                 "Exchanges of the engine's image for functions that processes have asked for.",

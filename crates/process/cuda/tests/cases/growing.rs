@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use everwarp_process::{Compiling, Module, ProcessEngine};
 use everwarp_process_cuda::CudaProcesses;
 use libtest_mimic::Failed;
 
 use super::load::module as encoded;
-use super::missing::spawn;
+use super::missing::{begin_of_module, spawn};
 use super::{normal, wait};
 
 /// The functions that processes call, each through the table.
@@ -30,27 +30,12 @@ fn depth(number: u32) -> u32 {
 }
 
 /// A module whose processes take a number as their argument, call functions through a table, one in the other, and exit with the
-/// result. No earlier run of the test has asked for functions of the same module.
+/// result.
 pub(crate) fn module() -> Module {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let mut text = format!(
-        r#"(module
-  (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
-  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-  (type $f (func (param i32 i32) (result i32)))
-  (memory (export "memory") 1)
-  (global i64 (i64.const {}))
-  (func $number (result i32) (local $at i32) (local $n i32)
-    (drop (call $args (i32.const 0) (i32.const 1024)))
-    (local.set $at (i32.load (i32.const 4)))
-    (loop $next
-      (if (i32.load8_u (local.get $at)) (then
-        (local.set $n (i32.sub
-          (i32.add (i32.mul (local.get $n) (i32.const 10)) (i32.load8_u (local.get $at))) (i32.const 48)))
-        (local.set $at (i32.add (local.get $at) (i32.const 1)))
-        (br $next))))
-    (local.get $n))
-  (func (export "_start") (local $n i32)
+    let mut text = begin_of_module("(param i32 i32) (result i32)");
+    let _ = write!(
+        text,
+        r#"  (func (export "_start") (local $n i32)
     (local.set $n (call $number))
     (call $exit (i32.and (i32.const 127) (call_indirect (type $f) (local.get $n)
       (select
@@ -59,7 +44,6 @@ pub(crate) fn module() -> Module {
         (i32.eqz (i32.rem_u (local.get $n) (i32.const {DEEP}))))
       (i32.rem_u (local.get $n) (i32.const {FUNCTIONS}))))))
 "#,
-        now.map_or(0, |now| now.as_nanos() as i64),
     );
     let mut elements = String::new();
     for k in 0..FUNCTIONS {

@@ -25,15 +25,15 @@ const SLOW: [u32; 2] = [1_000_000, 1_000_001];
 /// Statements of such a function.
 const STATEMENTS: u32 = 6000;
 
-/// A module whose processes take a number as their argument, call the function that the number names through a table, and exit
-/// with what the function returns. No earlier run of the test has asked for functions of the same module.
-pub(crate) fn module() -> Module {
+/// The begin of a module whose processes take a number as their argument, and whose functions have this type, `$f`. `$number` is the
+/// number. No earlier run of the test has asked for functions of the same module.
+pub(crate) fn begin_of_module(functions: &str) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let mut text = format!(
+    format!(
         r#"(module
   (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-  (type $f (func (param i32) (result i32)))
+  (type $f (func {functions}))
   (memory (export "memory") 1)
   (global i64 (i64.const {}))
   (func $number (result i32) (local $at i32) (local $n i32)
@@ -46,7 +46,18 @@ pub(crate) fn module() -> Module {
         (local.set $at (i32.add (local.get $at) (i32.const 1)))
         (br $next))))
     (local.get $n))
-  (func (export "_start") (local $n i32)
+"#,
+        now.map_or(0, |now| now.as_nanos() as i64),
+    )
+}
+
+/// A module whose processes take a number as their argument, call the function that the number names through a table, and exit
+/// with what the function returns.
+pub(crate) fn module() -> Module {
+    let mut text = begin_of_module("(param i32) (result i32)");
+    let _ = write!(
+        text,
+        r#"  (func (export "_start") (local $n i32)
     (local.set $n (call $number))
     (call $exit (i32.and (i32.const 127) (call_indirect (type $f) (local.get $n)
       (select
@@ -54,9 +65,7 @@ pub(crate) fn module() -> Module {
         (i32.rem_u (local.get $n) (i32.const {FUNCTIONS}))
         (i32.ge_u (local.get $n) (i32.const {})))))))
 "#,
-        now.map_or(0, |now| now.as_nanos() as i64),
-        SLOW[0],
-        SLOW[0]
+        SLOW[0], SLOW[0]
     );
     let mut elements = String::new();
     for k in 0..FUNCTIONS {
