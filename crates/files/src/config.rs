@@ -99,14 +99,14 @@ pub enum Rights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileHandle(pub u32);
 
-/// Counters.
+/// Counters, all of one moment: each request that the host has taken is served, failed or in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
     /// Requests that were done.
     pub served: u64,
     /// Requests that ended with an error.
     pub failed: u64,
-    /// Requests on their way.
+    /// Requests that have no result yet.
     pub in_flight: u64,
     /// How often the ring of requests was full.
     pub refused: u64,

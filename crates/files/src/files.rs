@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -395,13 +394,16 @@ impl Files {
     /// The engine's memory cannot be read.
     pub fn stats(&self) -> Result<FileStats, FilesError> {
         let server = &self.server;
-        let bytes = server.work().bytes;
         let mut refused = [0];
         self.control.read_at(1, &mut refused)?;
+        let ([served, failed], in_flight, bytes) = {
+            let work = server.work();
+            (work.ended, work.unanswered, work.bytes)
+        };
         Ok(FileStats {
-            served: server.served.load(Ordering::Relaxed),
-            failed: server.failed.load(Ordering::Relaxed),
-            in_flight: server.in_flight(),
+            served,
+            failed,
+            in_flight,
             refused: refused[0],
             bytes,
             open: server.handles.open(),

@@ -34,9 +34,11 @@ impl<D> Default for Giving<D> {
 }
 
 impl<D> Giving<D> {
-    /// Adds completions after all others.
-    pub(crate) fn add(&mut self, done: impl IntoIterator<Item = D>) {
+    /// Adds completions after all others. Returns how many.
+    pub(crate) fn add(&mut self, done: impl IntoIterator<Item = D>) -> usize {
+        let before = self.done.len();
         self.done.extend(done);
+        self.done.len() - before
     }
     /// Whether there are completions and no giver.
     pub(crate) fn waits(&self) -> bool {

@@ -86,9 +86,7 @@ impl Server {
             page: word.saturating_add(1),
             ..after.done(Err(error))
         };
-        self.failed
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.work().giving.add([done]);
+        self.work().end([done], 1);
     }
     /// Passes on what the pager has decided.
     fn settle(&self, cache: &Cache, brain: &mut Brain) {
@@ -140,11 +138,8 @@ impl Server {
             }
         }
         if !jobs.is_empty() || !done.is_empty() {
-            let failed = done.iter().filter(|done| done.word == 0).count() as u64;
-            let relaxed = std::sync::atomic::Ordering::Relaxed;
-            self.failed.fetch_add(failed, relaxed);
-            self.served.fetch_add(done.len() as u64 - failed, relaxed);
-            self.work().giving.add(done);
+            let failed = done.iter().filter(|done| done.word == 0).count();
+            self.work().end(done, failed);
             self.push_jobs(jobs);
         }
         if brain.pager.has_orders() || brain.pager.is_short() {

@@ -5,7 +5,7 @@
 //! one that learns of it. So an echo wakes two threads of the host and not six.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -95,6 +95,10 @@ pub(crate) struct Work {
     /// Bytes in flight.
     pub(crate) bytes: u64,
     pub(crate) giving: Giving<DevFileDone>,
+    /// Requests that have ended, without an error and with one.
+    pub(crate) ended: [u64; 2],
+    /// Requests that were taken and have not ended.
+    pub(crate) unanswered: u64,
     /// Requests that were taken and whose completions were not handed back yet.
     pub(crate) in_flight: u64,
     /// Those of them that wait for times and peers, which do not keep others from being taken.
@@ -105,6 +109,16 @@ pub(crate) struct Work {
     pub(crate) closing: bool,
     /// What tasks have written to pages is in the files.
     pub(crate) written_back: bool,
+}
+
+impl Work {
+    /// Takes completions that are to be handed over; so many of them are errors.
+    pub(crate) fn end(&mut self, done: impl IntoIterator<Item = DevFileDone>, failed: usize) {
+        let (all, failed) = (self.giving.add(done) as u64, failed as u64);
+        self.unanswered -= all;
+        self.ended[0] += all - failed;
+        self.ended[1] += failed;
+    }
 }
 
 /// What all threads share.
@@ -125,8 +139,6 @@ pub(crate) struct Server {
     wakes: Vec<Arc<Wake>>,
     /// Bytes that may be in flight; 0: without a limit.
     bytes_most: u64,
-    pub(crate) served: AtomicU64,
-    pub(crate) failed: AtomicU64,
     /// The engine has ended, or is not waited for any more.
     lost: AtomicBool,
     work: Mutex<Work>,
@@ -182,6 +194,8 @@ impl Server {
             strikes: vec![Vec::new(); wakes.len()],
             bytes: 0,
             giving: Giving::default(),
+            ended: [0; 2],
+            unanswered: 0,
             in_flight: 0,
             waiting: 0,
             outside: 0,
@@ -200,8 +214,6 @@ impl Server {
             workers,
             wakes,
             bytes_most,
-            served: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             work: Mutex::new(work),
             jobs: Bell::default(),
@@ -216,9 +228,6 @@ impl Server {
     fn grant(&self, dir: u32) -> Option<Grant> {
         let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         grants.get(dir as usize).cloned()
-    }
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.work().in_flight
     }
     /// Ends all threads: the engine has ended or is parked, or there are too few threads. What is on its way gets no answer.
     pub(crate) fn abandon(&self) {
@@ -368,6 +377,7 @@ impl Server {
                 let answered = records.iter().filter(|r| op_of(r) != FILE_PREFETCH).count() as u64;
                 let mut work = self.work();
                 work.in_flight += answered;
+                work.unanswered += answered;
                 if !self.is_lost() {
                     work.outside += answered;
                     self.engine.begin_outside(answered);
@@ -505,17 +515,12 @@ impl Server {
     }
     /// Notes what a request has ended with. The thread hands it over at the end of its round.
     pub(crate) fn finish(&self, after: After, result: Result<u32, FileErrno>) {
-        let counter = match result {
-            Ok(_) => &self.served,
-            Err(_) => &self.failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
         if let Some(deadline) = after.deadline {
             self.waits.state().deadlines.remove(&deadline);
         }
         let mut work = self.work();
         work.bytes -= u64::from(after.bytes);
-        work.giving.add([after.done(result)]);
+        work.end([after.done(result)], usize::from(result.is_err()));
     }
 
     /// Counts a request as one that waits, unless there are too many of them.

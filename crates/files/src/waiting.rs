@@ -1,6 +1,5 @@
 //! Waiting for what tasks wait for: times and peers.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::driver::Driver;
@@ -76,15 +75,12 @@ impl Server {
             ended.len(),
             ended.iter().filter(|(_, r)| r.is_err()).count(),
         );
-        self.failed.fetch_add(failed as u64, Ordering::Relaxed);
-        self.served
-            .fetch_add((all - failed) as u64, Ordering::Relaxed);
         let bytes: u64 = ended.iter().map(|(after, _)| u64::from(after.bytes)).sum();
         let done = ended.into_iter().map(|(after, result)| after.done(result));
         let mut work = self.work();
         work.waiting -= all as u64;
         work.bytes -= bytes;
-        work.giving.add(done);
+        work.end(done, failed);
     }
     /// Waits for times and peers until nothing is waited for any more.
     pub(crate) fn keep_waits(&self) {
