@@ -6,12 +6,19 @@ use crate::EngineError;
 use everwarp_contract::DevType;
 
 const ALIGN: usize = 256;
+/// The alignment that the system's allocator gives by itself.
+const PLAIN: usize = 16;
 
+/// A plain allocation with room to align the memory, and before it for the address of the allocation.
 fn layout(bytes: u64) -> Option<Layout> {
-    Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, ALIGN).ok()
+    let bytes = usize::try_from(bytes).ok()?.checked_add(ALIGN)?;
+    Layout::from_size_align(bytes, PLAIN).ok()
 }
 
 /// Allocates zeroed memory, aligned to 256 bytes.
+///
+/// Large memory comes from the system page by page, when it is first used. An allocation with a larger alignment would be
+/// filled with zeros here, which took most of an engine's start.
 ///
 /// # Errors
 /// The system has no memory left.
@@ -23,8 +30,18 @@ pub fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
     };
     let layout = layout(bytes).ok_or_else(oom)?;
     // SAFETY: the size is not zero.
-    let at = unsafe { alloc_zeroed(layout) };
-    if at.is_null() { Err(oom()) } else { Ok(at) }
+    let base = unsafe { alloc_zeroed(layout) };
+    if base.is_null() {
+        return Err(oom());
+    }
+    // At least `PLAIN` and at most `ALIGN` bytes.
+    let skipped = ALIGN - base.addr() % ALIGN;
+    // SAFETY: the allocation has `ALIGN` bytes more than the memory, so the address and the word before it are inside.
+    unsafe {
+        let at = base.add(skipped);
+        at.cast::<*mut u8>().sub(1).write(base);
+        Ok(at)
+    }
 }
 
 /// Frees memory.
@@ -32,10 +49,11 @@ pub fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
 /// # Safety
 /// - `at` came from [`alloc`] with the same size and is freed once.
 pub unsafe fn free(at: *mut u8, bytes: u64) {
-    // SAFETY: the caller vouches; the layout is the one it was allocated with.
+    // SAFETY: the caller vouches; `alloc` wrote the address of the allocation before the memory, and the layout is the one it
+    // was allocated with.
     unsafe {
         dealloc(
-            at,
+            at.cast::<*mut u8>().sub(1).read(),
             layout(bytes).expect("it was allocated with this layout"),
         )
     };

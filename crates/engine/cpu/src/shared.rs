@@ -28,10 +28,11 @@ use crate::sleep::Sleepers;
 
 /// A group: its count and its continuation. Only the worker that opens the group and the worker for which it fires touch
 /// the continuation.
-#[derive(Default)]
 pub(crate) struct GroupRecord {
     pub(crate) count: GroupCount,
-    then: UnsafeCell<Option<DevTask>>,
+    /// Whether it has a continuation, and which.
+    has_then: UnsafeCell<bool>,
+    then: UnsafeCell<DevTask>,
 }
 // SAFETY: the worker that opens the group writes `then` before any task of the group can be seen; the worker for which the
 // group fires reads it, after the count's acquire.
@@ -42,14 +43,24 @@ impl GroupRecord {
     /// - The caller owns the id: it is fresh from the pool, and no task of the group can be seen.
     pub(crate) unsafe fn set_then(&self, then: DevTask) {
         // SAFETY: exclusive by the caller's word.
-        unsafe { *self.then.get() = Some(then) };
+        unsafe {
+            *self.has_then.get() = true;
+            *self.then.get() = then;
+        }
     }
     /// # Safety
     /// - The group has fired for the caller.
     pub(crate) unsafe fn take_then(&self) -> Option<DevTask> {
         // SAFETY: exclusive by the caller's word.
-        unsafe { (*self.then.get()).take() }
+        unsafe { std::mem::take(&mut *self.has_then.get()).then(|| *self.then.get()) }
     }
+}
+
+/// Records of groups that are not open. Their memory comes from the system when they are first used: to write all of them took
+/// most of an engine's start.
+fn no_groups(count: usize) -> Box<[GroupRecord]> {
+    // SAFETY: a record is integers, a truth value and a task, which is integers; zeros are valid for all of them.
+    unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
 /// One worker: its queues while no thread has them, the ends for thieves, and its counters.
@@ -168,7 +179,7 @@ impl CpuShared {
             arena: ZeroedTable::new(pools.arena_tasks as usize)?,
             heap: HostHeap::new(pools.heap)?,
             params: ZeroedTable::new(INSTANCES as usize)?,
-            groups: (0..pools.groups).map(|_| GroupRecord::default()).collect(),
+            groups: no_groups(pools.groups as usize),
             group_ids: GroupPool::new(pools.groups),
             task_refusals: AtomicU64::new(0),
             injectors: Default::default(),
