@@ -213,12 +213,13 @@ class UnifiedBuffer:
         `"private"`: ordinary memory of the host and memory of the device. `"pinned"`: page-locked memory of the host, from
         which a GPU copies without a detour. `"mapped"`: one memory for both, which is never copied.
     engine
-        The engine that uses it; without it the buffer is for any CPU engine.
+        The engine that uses it; without it the buffer is for any CPU engine. The buffers of an engine that was made with
+        `"cuda"` have their device side in the GPU's memory, for ring kernels; arrays are made of the host's side.
 
     Raises
     ------
     StartFailed
-        The engine is one of a GPU: its buffers are not for Python yet.
+        Something else runs on the GPU, or the engine is one of wgpu.
     """
 
     def __init__(
@@ -282,7 +283,9 @@ class UnifiedBuffer:
 
     @property
     def device(self) -> View:
-        """The device's side. On the CPU engine it is memory of the host, too, and arrays can be made of it."""
+        """The device's side. On the CPU engine it is memory of the host, too, and arrays can be made of it; arrays of memory of a
+        GPU are refused with `BufferError`.
+        """
         self._check()
         return View(self, True, True)
 

@@ -588,7 +588,8 @@ class Engine(_native.Engine):
     ) -> RingKernel:
         """Makes a ring kernel: a handler that is launched once, and handles messages one at a time and in order.
 
-        It runs on the CPU engine. An engine that chose a GPU by itself runs it there as well.
+        An engine that was made with `"cuda"` runs it on the GPU. One that chose a GPU by itself does so if the handler has
+        CUDA C++, and runs others on the CPU. `kind` and `why` of the kernel say where it runs.
 
         Parameters
         ----------
@@ -597,13 +598,14 @@ class Engine(_native.Engine):
             parameter, a struct, is its state. Or a function of ctypes, a Numba `cfunc`, an address, or what
             `everwarp.native` has made, whose C form is
             `int32_t f(const T *input, uint64_t inputs, U *output, uint64_t outputs, void *state)`; the numbers count
-            elements, and a result other than 0 fails the message.
+            elements, and a result other than 0 fails the message. On a GPU a handler is a compiled function, which one thread runs, or
+            CUDA C++ of `everwarp.native`, which all threads of a block run.
         input, output
             The type and the shape of a message, and of a result: `(everwarp.f32, 1024)`. A compiled function knows them.
         capacity
             How many messages wait, and how many results. A sender waits when there is no room.
         state
-            A buffer that a function of C has for itself as long as the kernel lives.
+            A buffer that a function of C or CUDA C++ has for itself as long as the kernel lives.
         """
         return RingKernel(self, handler, input, output, operator.index(capacity), state)
 
@@ -612,7 +614,7 @@ class Engine(_native.Engine):
         """Parks what is resident on the device for a `with` block, so that other libraries can use it.
 
         Libraries such as CuPy and PyTorch wait for ever next to a resident kernel. On the CPU engine nothing is in their way,
-        and native programs pause. An engine with processes on a GPU cannot be parked yet, and raises `EngineError`.
+        and native programs and ring kernels pause. An engine with processes on a GPU cannot be parked yet, and raises `EngineError`.
         """
         self._set_parked(True)
         try:

@@ -40,7 +40,11 @@ def native(twin: Any = None, *, cuda: str | None = None, name: str | None = None
         `int32_t f(const T *input, uint64_t inputs, U *output, uint64_t outputs, void *state)`, and a result other than 0
         is a failure.
     cuda
-        The same in CUDA C++. It is kept for engines of GPUs, which do not run ring kernels yet.
+        The same in CUDA C++, for engines of GPUs:
+        `__device__ int handle(const T *input, uint64_t inputs, U *output, uint64_t outputs, void *state)`. A block of 256
+        threads handles a message: all of them call the function, which divides the work by `threadIdx.x` and may use
+        `__syncthreads()`. A number other than 0 from any thread fails the message. The text includes nothing, and a wild
+        pointer ends the engine.
     name
         What messages call it.
     """
@@ -105,17 +109,23 @@ class RingKernel:
         """What messages call it."""
         return self._handler.name
 
+    @property
+    def kind(self) -> str:
+        """The kind of the engine that runs it, once it was launched: `cpu` or `cuda`."""
+        return self._launched().kind
+
+    @property
+    def why(self) -> str:
+        """Why it runs there."""
+        return self._launched().why
+
     def launch(self) -> None:
         """Launches the kernel, which keeps messages and handles none until it is activated. Again does nothing."""
         # A kernel that was launched before a fork has no threads in the child.
         self._engine._check()
         if self._inner is not None:
             return
-        if self._handler.twin is None:
-            raise StartFailed(
-                f"the handler `{self.name}` has CUDA C++ and no twin, and ring kernels run on the CPU engine: give it a twin, "
-                "which is a function of ctypes or Numba"
-            )
+        twin = self._handler.twin
         state = None if self._state is None else self._state._inner
         self._inner = _native.RingKernel(
             self._engine,
@@ -124,9 +134,10 @@ class RingKernel:
             self._output,
             self._capacity,
             self._wasm,
-            0 if self._wasm is not None else _address(self._handler.twin),
+            0 if self._wasm is not None or twin is None else _address(twin),
+            self._handler.cuda,
             state,
-            self._handler.twin,
+            twin,
         )
         self._engine._rings.add(self)
 
@@ -282,7 +293,8 @@ class RingKernel:
         def show(signature: tuple[str, list[int]]) -> str:
             return f"{signature[0]} {tuple(signature[1])}"
 
-        return f"<everwarp.RingKernel {self.name}: {show(self._input)} -> {show(self._output)}>"
+        on = "" if self._inner is None else f" on {self._inner.kind}"
+        return f"<everwarp.RingKernel {self.name}: {show(self._input)} -> {show(self._output)}{on}>"
 
 
 def _compiled(handler: Function, input: Any, output: Any) -> tuple[bytes, Any, Any]:

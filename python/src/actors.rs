@@ -1,6 +1,5 @@
 //! `ActorSystem`: actors whose kinds are classes of Python, compiled to WebAssembly.
 
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,14 +19,12 @@ use crate::errors::{
     ActorFailed, ActorGone, DeviceError, EngineClosed, EngineLost, LoadFailed, StartFailed,
 };
 use crate::owner::Owner;
-use crate::wait::{in_slices, seconds};
+use crate::wait::{in_slices, seconds, with_a_word};
 
 /// How many messages are sent at a time; signals are looked at in between.
 const BATCH: usize = 1 << 16;
 /// How many asks there are between looks at signals: as many as are under way together.
 const ASKS: usize = 1 << 11;
-/// After this time everwarp says on a terminal what takes its time.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// The kind of streams and topics, which comes after the classes. No class has this name.
 const HOST_KIND_NAME: &str = "host of a stream or topic";
 
@@ -110,11 +107,13 @@ enum Place {
 }
 
 /// Where a program runs, and why.
-fn place_of(open: &Open, program: &ActorProgram) -> PyResult<(Place, String)> {
+fn place_of(open: &mut Open, program: &ActorProgram) -> PyResult<(Place, String)> {
     let why_not = match open.device.kind() {
         EngineKind::Cpu => return Ok((Place::Own, "the engine is the CPU engine".to_owned())),
         EngineKind::Cuda => match program.not_on_cuda() {
-            None if !open.is_free() => "the GPU has processes, programs or other actors".to_owned(),
+            None if !open.is_free() => {
+                "the GPU has processes, programs, ring kernels or other actors".to_owned()
+            }
             None => {
                 let why = "the GPU runs all classes of the program".to_owned();
                 return Ok((Place::Own, why));
@@ -145,24 +144,10 @@ impl Place {
         program: &ActorProgram,
         capacity: u32,
     ) -> Result<everwarp::Engine, everwarp::Error> {
-        let (started, waits) = channel::<()>();
         let compiles = matches!(self, Self::Own) && open.device.kind() != EngineKind::Cpu;
-        let says = compiles && std::io::stderr().is_terminal();
-        let teller = says.then(|| {
-            std::thread::spawn(move || {
-                if let Err(RecvTimeoutError::Timeout) = waits.recv_timeout(PATIENCE) {
-                    eprintln!(
-                        "everwarp: compiling these classes for the GPU, which takes some seconds once; later starts find them \
-                         in the cache"
-                    );
-                }
-            })
-        });
-        let engine = self.start(open, program, capacity);
-        drop(started);
-        // It ends at once, whatever it did.
-        let _ = teller.map(std::thread::JoinHandle::join);
-        engine
+        with_a_word(compiles, "these classes", || {
+            self.start(open, program, capacity)
+        })
     }
 
     /// Starts an engine with the program there.
@@ -385,7 +370,7 @@ impl ActorSystem {
             let host_kind = modules.len() as u32;
             let program = program_with(name, &modules, vec![Kind::host(HOST_KIND_NAME)]);
             let program = program.map_err(refused)?.services();
-            let (mut place, mut why) = place_of(&open, &program)?;
+            let (mut place, mut why) = place_of(&mut open, &program)?;
             let names = program.messages().map(|m| (m.tag, m.name.to_string()));
             let names = Arc::new(Names(names.collect()));
             let mut started = place.start_with_a_word(&open, &program, capacity);

@@ -1,9 +1,9 @@
 //! `Engine`: a device, and what runs there for this program.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use everwarp::process::{Command, Host, LoadConfig, Module as WasmModule};
-use everwarp::{Device, EngineKind, Select};
+use everwarp::{Device, EngineKind, ProgramRef, Select};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::module::Module;
 use crate::owner::Owner;
 use crate::processes::Processes;
 use crate::request::{Dir, Each, Inputs, copied, grant, output};
-use crate::wait::seconds;
+use crate::wait::{seconds, with_a_word};
 
 /// The places of a GPU that are kept for modules which come after the first.
 const SPARE_PLACES: u32 = 16_384;
@@ -38,15 +38,26 @@ pub(crate) struct Open {
     pub(crate) tasks: Option<(&'static str, everwarp::Engine)>,
     /// Actors on a GPU.
     pub(crate) actors: Weak<Running>,
-    /// The engine of ring kernels, which is the CPU engine.
+    /// The CPU engine that runs ring kernels.
     rings: Option<everwarp::Engine>,
+    /// The engine of a GPU that runs ring kernels and has buffers.
+    gpu: Option<Shared>,
 }
+
+/// An engine of a GPU, which stays as long as something uses it.
+struct Shared {
+    engine: everwarp::Engine,
+    users: Arc<()>,
+}
+
+/// Says that a ring kernel or a buffer is on the GPU.
+pub(crate) type OnGpu = Arc<()>;
 
 /// A device and what is resident there. The function `everwarp.engine` makes one.
 #[pyclass(frozen, subclass, module = "everwarp._native")]
 pub(crate) struct Engine {
     open: Mutex<Option<Open>>,
-    kind: EngineKind,
+    pub(crate) kind: EngineKind,
     device: String,
     why: String,
     owner: Owner,
@@ -69,7 +80,10 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(rings) = open.as_mut().and_then(|open| open.rings.take()) else {
+        let engines = open
+            .as_mut()
+            .map(|open| (open.rings.take(), open.gpu.take()));
+        let Some(rings @ ((Some(_), _) | (_, Some(_)))) = engines else {
             return;
         };
         // The engine's threads do not exist in the child of a fork.
@@ -112,6 +126,7 @@ impl Open {
             }
         }
         self.check_actors()?;
+        self.leave_gpu()?;
         self.leave_tasks();
         // A host knows a module with one limit of memory. Another limit takes another copy.
         let known = |(_, loaded): &(Host, Vec<Loaded>)| loaded.iter().any(|l| l.module.is(module));
@@ -157,8 +172,63 @@ impl Open {
     }
 
     /// Whether nothing is resident on the device.
-    pub(crate) fn is_free(&self) -> bool {
-        self.tasks.is_none() && self.processes.is_none() && self.actors.strong_count() == 0
+    pub(crate) fn is_free(&mut self) -> bool {
+        self.tasks.is_none()
+            && self.processes.is_none()
+            && self.actors.strong_count() == 0
+            && self.leave_gpu().is_ok()
+    }
+    /// Ends the engine of ring kernels and buffers on a GPU, unless some are there.
+    fn leave_gpu(&mut self) -> PyResult<()> {
+        if let Some(shared) = &self.gpu
+            && Arc::strong_count(&shared.users) > 1
+        {
+            return Err(StartFailed::new_err(
+                "ring kernels or buffers are on this GPU, and what is to start needs it alone: end them first, or make another \
+                 engine, everwarp.engine(\"cpu\")",
+            ));
+        }
+        self.gpu = None;
+        Ok(())
+    }
+    /// The engine of ring kernels and buffers on the GPU. If it is to be started, it holds this program.
+    pub(crate) fn gpu_engine(
+        &mut self,
+        program: Option<ProgramRef>,
+    ) -> PyResult<(everwarp::Engine, OnGpu)> {
+        if self.gpu.is_none() {
+            self.check_actors()?;
+            self.leave_processes()?;
+            self.tasks = None;
+            let builder = self.device.engine();
+            let builder = match program {
+                Some(program) => builder.program(program),
+                None => builder,
+            };
+            let builder = match self.size {
+                Some(size) => builder.size(size),
+                None => builder,
+            };
+            let engine = with_a_word(true, "this ring kernel", || builder.start());
+            self.gpu = Some(Shared {
+                engine: engine.map_err(|e| StartFailed::new_err(e.to_string()))?,
+                users: Arc::default(),
+            });
+        }
+        let shared = self.gpu.as_ref().expect("it was started");
+        Ok((shared.engine.clone(), shared.users.clone()))
+    }
+    /// Ends the host of processes, unless there are some.
+    fn leave_processes(&mut self) -> PyResult<()> {
+        if let Some((host, _)) = &self.processes
+            && host.list(0).raise()?.total() > 0
+        {
+            return Err(StartFailed::new_err(
+                "processes run on this GPU, and what is to start needs it alone: wait for them first",
+            ));
+        }
+        self.processes = None;
+        Ok(())
     }
     /// Refuses what would be resident on a GPU next to actors.
     fn check_actors(&self) -> PyResult<()> {
@@ -176,7 +246,7 @@ impl Open {
         }
     }
 
-    /// The engine that runs ring kernels.
+    /// The CPU engine that runs ring kernels.
     pub(crate) fn ring_engine(&mut self) -> PyResult<&everwarp::Engine> {
         if self.rings.is_none() {
             let kind = self.device.kind();
@@ -188,8 +258,8 @@ impl Open {
                 }
                 kind => {
                     return Err(StartFailed::new_err(format!(
-                        "ring kernels run on the CPU engine only, and this engine is {kind}: make it with everwarp.engine(), \
-                         which runs them on the CPU, or with everwarp.engine(\"cpu\")"
+                        "this ring kernel has no handler for an engine that is {kind}: make the engine with everwarp.engine(), \
+                         which runs it on the CPU, or with everwarp.engine(\"cpu\")"
                     )));
                 }
             };
@@ -213,10 +283,12 @@ impl Open {
             ));
         }
         let lost = |e: everwarp::Error| EngineLost::new_err(e.to_string());
-        if let Some((_, tasks)) = &self.tasks {
+        let tasks = self.tasks.as_ref().map(|(_, tasks)| tasks);
+        let shared = self.gpu.as_ref().map(|shared| &shared.engine);
+        for engine in tasks.into_iter().chain(shared) {
             match parked {
-                true => tasks.park().map_err(lost)?,
-                false => tasks.resume().map_err(lost)?,
+                true => engine.park().map_err(lost)?,
+                false => engine.resume().map_err(lost)?,
             }
         }
         Ok(())
@@ -231,16 +303,10 @@ impl Open {
         let held = self.tasks.as_ref().is_some_and(|(held, _)| *held == name);
         if !held {
             self.check_actors()?;
+            self.leave_gpu()?;
             self.tasks = None;
-            if self.device.kind() == EngineKind::Cuda
-                && let Some((host, _)) = &self.processes
-            {
-                if host.list(0).raise()?.total() > 0 {
-                    return Err(StartFailed::new_err(
-                        "processes run on this GPU, and a native program needs it alone: wait for them first",
-                    ));
-                }
-                self.processes = None;
+            if self.device.kind() == EngineKind::Cuda {
+                self.leave_processes()?;
             }
             let builder = self.device.engine().program(program);
             let builder = match self.size {
@@ -296,6 +362,7 @@ impl Engine {
                 tasks: None,
                 actors: Weak::new(),
                 rings: None,
+                gpu: None,
             })),
         })
     }

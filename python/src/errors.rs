@@ -59,7 +59,7 @@ raises! {
         RingError::Timeout { .. } | RingError::Empty { .. } => {
             pyo3::exceptions::PyTimeoutError::new_err(e.to_string())
         }
-        RingError::CpuOnly { .. } => StartFailed::new_err(e.to_string()),
+        RingError::NoHandler { .. } => StartFailed::new_err(e.to_string()),
         RingError::OtherEngine { .. } => WrongEngine::new_err(e.to_string()),
         RingError::WrongMessage { .. } | RingError::Capacity { .. } => {
             pyo3::exceptions::PyValueError::new_err(e.to_string())

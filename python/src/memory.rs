@@ -6,7 +6,7 @@ use std::ptr;
 
 use everwarp::EngineKind;
 use everwarp::buffer::{
-    Buffers, DType, Foreign, Holder, Lease, RawBuffer, Side, Strategy, Use, exchange,
+    BufferError, Buffers, DType, Foreign, Holder, Lease, RawBuffer, Side, Strategy, Use, exchange,
 };
 use pyo3::buffer::{ElementType, PyUntypedBuffer};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
@@ -14,7 +14,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::capsule;
-use crate::engine::Engine;
+use crate::engine::{Engine, OnGpu};
 use crate::errors::{Raise, StartFailed};
 use crate::owner::Owner;
 
@@ -76,29 +76,47 @@ pub(crate) struct Buffer {
     pub(crate) raw: RawBuffer,
     /// The process whose engine it belongs to, if it belongs to one.
     owner: Option<Owner>,
+    /// The GPU whose memory it has.
+    on: Option<OnGpu>,
 }
 
 impl Buffer {
-    fn new_for(engine: Option<&Engine>, raw: RawBuffer) -> Self {
+    /// Makes a buffer: for an engine, or for any CPU engine.
+    fn make(
+        engine: Option<&Engine>,
+        make: impl FnOnce(&Buffers<'_>) -> Result<RawBuffer, BufferError>,
+    ) -> PyResult<Self> {
         let owner = engine.map(|_| Owner::here());
-        Self { raw, owner }
-    }
-}
-
-/// What makes buffers: that of an engine, or that of the host's cores.
-fn buffers(engine: Option<&Engine>) -> PyResult<Buffers<'static>> {
-    let Some(engine) = engine else {
-        return Ok(Buffers::cpu());
-    };
-    let open = engine.open()?;
-    match open.device.kind() {
-        EngineKind::Cpu => Ok(Buffers::cpu()),
-        // Actors and ring kernels of this engine run on the CPU, and these are their buffers.
-        _ if open.auto => Ok(Buffers::cpu()),
-        kind => Err(StartFailed::new_err(format!(
-            "buffers of Python are on the CPU engine only, and this engine is {kind}: make it with everwarp.engine(), or \
-             with everwarp.engine(\"cpu\")"
-        ))),
+        let plain = |make: Result<RawBuffer, BufferError>| {
+            let raw = make.raise()?;
+            Ok(Self {
+                raw,
+                owner,
+                on: None,
+            })
+        };
+        let Some(engine) = engine else {
+            return plain(make(&Buffers::cpu()));
+        };
+        let mut open = engine.open()?;
+        match open.device.kind() {
+            EngineKind::Cpu => plain(make(&Buffers::cpu())),
+            // Actors of this engine and most of its ring kernels run on the CPU, and these are their buffers.
+            _ if open.auto => plain(make(&Buffers::cpu())),
+            EngineKind::Cuda => {
+                let (engine, on) = open.gpu_engine(None)?;
+                let raw = make(&Buffers::on(&open.device, &engine)).raise()?;
+                Ok(Self {
+                    raw,
+                    owner,
+                    on: Some(on),
+                })
+            }
+            kind => Err(StartFailed::new_err(format!(
+                "buffers of Python are on the CPU engine and on CUDA, and this engine is {kind}: make it with \
+                 everwarp.engine(), or with everwarp.engine(\"cpu\")"
+            ))),
+        }
     }
 }
 
@@ -120,8 +138,8 @@ impl Buffer {
         shape: Vec<usize>,
         place: &str,
     ) -> PyResult<Self> {
-        let made = buffers(engine)?.raw(dtype(dtype_name)?, &shape, strategy(place)?);
-        Ok(Self::new_for(engine, made.raise()?))
+        let (dtype, place) = (dtype(dtype_name)?, strategy(place)?);
+        Self::make(engine, |buffers| buffers.raw(dtype, &shape, place))
     }
     /// A buffer over the memory of an object with the buffer protocol.
     #[staticmethod]
@@ -136,8 +154,10 @@ impl Buffer {
         // SAFETY: the view keeps the memory until it is dropped. What other arrays over the same memory do meanwhile is the
         // program's own doing, as with all arrays of Python; the documentation says so.
         let memory = unsafe { Foreign::new(at, bytes, read_only, view) };
-        let made = buffers(engine)?.import(memory, dtype, &shape, strategy(place)?);
-        Ok(Self::new_for(engine, made.raise()?))
+        let place = strategy(place)?;
+        Self::make(engine, |buffers| {
+            buffers.import(memory, dtype, &shape, place)
+        })
     }
     /// A buffer over the memory of a capsule of DLPack.
     #[staticmethod]
@@ -146,10 +166,12 @@ impl Buffer {
         capsule: &Bound<'_, PyAny>,
         place: &str,
     ) -> PyResult<Self> {
-        let (place, buffers) = (strategy(place)?, buffers(engine)?);
+        let place = strategy(place)?;
         let imported = capsule::take_dlpack(capsule)?;
-        let made = buffers.import(imported.memory, imported.dtype, &imported.shape, place);
-        Ok(Self::new_for(engine, made.raise()?))
+        let (dtype, shape) = (imported.dtype, imported.shape);
+        Self::make(engine, |buffers| {
+            buffers.import(imported.memory, dtype, &shape, place)
+        })
     }
     /// A buffer over the memory of the two capsules of Arrow.
     #[staticmethod]
@@ -159,10 +181,12 @@ impl Buffer {
         array: &Bound<'_, PyAny>,
         place: &str,
     ) -> PyResult<Self> {
-        let (place, buffers) = (strategy(place)?, buffers(engine)?);
+        let place = strategy(place)?;
         let imported = capsule::take_arrow(schema, array)?;
-        let made = buffers.import(imported.memory, imported.dtype, &imported.shape, place);
-        Ok(Self::new_for(engine, made.raise()?))
+        let (dtype, shape) = (imported.dtype, imported.shape);
+        Self::make(engine, |buffers| {
+            buffers.import(imported.memory, dtype, &shape, place)
+        })
     }
     #[getter]
     fn dtype(&self) -> &'static str {
@@ -201,12 +225,14 @@ impl Buffer {
         Ok(Self {
             raw: self.raw.part(&(begin..end)).raise()?,
             owner: self.owner,
+            on: self.on.clone(),
         })
     }
     fn reshaped(&self, shape: Vec<usize>) -> PyResult<Self> {
         Ok(Self {
             raw: self.raw.reshaped(&shape).raise()?,
             owner: self.owner,
+            on: self.on.clone(),
         })
     }
 }
@@ -217,6 +243,7 @@ pub(crate) struct View {
     raw: RawBuffer,
     how: Use,
     owner: Option<Owner>,
+    on: Option<OnGpu>,
 }
 
 /// What an export points to, and its lease.
@@ -236,9 +263,19 @@ impl View {
         format!("{kind} of the {side}'s side")
     }
     fn lease(&self, py: Python<'_>, kind: &str) -> PyResult<Lease> {
-        // What the child of a fork writes would never reach the engine.
-        self.owner.map_or(Ok(()), Owner::check)?;
+        self.check()?;
         lease(py, &self.raw, self.how, &self.what(kind))
+    }
+    /// What the child of a fork writes would never reach the engine, and arrays of the host cannot reach memory of a GPU.
+    fn check(&self) -> PyResult<()> {
+        self.owner.map_or(Ok(()), Owner::check)?;
+        match (&self.on, self.how.side) {
+            (Some(_), Side::Device) => Err(PyBufferError::new_err(
+                "the device's side of this buffer is memory of a GPU, which arrays of the host cannot reach: use `.host`, \
+                 which copies what is newer there",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -255,6 +292,7 @@ impl View {
             raw: buffer.raw.clone(),
             how: how.aliased(),
             owner: buffer.owner,
+            on: buffer.on.clone(),
         }
     }
     /// Whether arrays of this view may only be read.
@@ -359,7 +397,7 @@ impl View {
         let schema = exchange::arrow::schema(self.raw.dtype()).raise()?;
         // Arrays of Arrow never change.
         let how = Use::reads(self.how.side);
-        self.owner.map_or(Ok(()), Owner::check)?;
+        self.check()?;
         let lease = lease(py, &self.raw, how, &self.what("an export to Arrow"))?;
         let array = exchange::arrow::export(lease, self.raw.shape()).raise()?;
         Ok((

@@ -4,26 +4,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use everwarp::EngineKind;
 use everwarp::buffer::{Lease, Shape, Side, Use};
 use everwarp::ring::{
-    CFunction, CHandler, RawKernel, RawReceived, RawRing, Reserved, RingError, RingModule,
-    Signature,
+    CFunction, CHandler, CudaHandler, RawKernel, RawReceived, RawRing, Reserved, RingError,
+    RingModule, Signature,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, OnGpu};
 use crate::errors::{EngineClosed, LoadFailed, Raise, StartFailed};
 use crate::memory::{Buffer, dtype, exported, lease};
 use crate::owner::Owner;
-use crate::wait::{in_slices, seconds};
+use crate::wait::{in_slices, seconds, with_a_word};
 
 /// A ring kernel that was launched.
 #[pyclass(frozen, module = "everwarp._native")]
 pub(crate) struct RingKernel {
-    ring: Mutex<Option<Arc<RawRing>>>,
+    ring: Mutex<Option<(Arc<RawRing>, Option<OnGpu>)>>,
     input: Signature,
+    kind: EngineKind,
+    why: String,
     owner: Owner,
 }
 
@@ -42,12 +45,13 @@ impl Wake for Callback {
 }
 
 impl RingKernel {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<RawRing>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Arc<RawRing>, Option<OnGpu>)>> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
     fn ring(&self) -> PyResult<Arc<RawRing>> {
         self.owner.check()?;
-        self.lock().clone().ok_or_else(|| {
+        let ring = self.lock().as_ref().map(|(ring, _)| ring.clone());
+        ring.ok_or_else(|| {
             EngineClosed::new_err(
                 "the engine of this ring kernel is closed: use the kernel inside its `with` block",
             )
@@ -105,7 +109,8 @@ fn bytes<'py>(py: Python<'py>, received: &RawReceived) -> (u64, Bound<'py, PyByt
 
 #[pymethods]
 impl RingKernel {
-    /// Launches a kernel. Its handler is a module, or else the function at `address`, which stays until `keep` is dropped.
+    /// Launches a kernel. Its handler is a module, or else the function at `address`, which stays until `keep` is dropped, and
+    /// CUDA C++.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
@@ -117,6 +122,7 @@ impl RingKernel {
         capacity: usize,
         wasm: Option<&[u8]>,
         address: usize,
+        cuda: Option<&str>,
         state: Option<&Buffer>,
         keep: Py<PyAny>,
     ) -> PyResult<Self> {
@@ -127,21 +133,80 @@ impl RingKernel {
             })
         };
         let (input, output) = (signature(input)?, signature(output)?);
+        let kind = engine.kind;
+        let auto = py.detach(|| engine.open().map(|open| open.auto))?;
+        // Buffers of an engine that was left to everwarp are the host's.
+        let on_gpu = kind == EngineKind::Cuda && (!auto || cuda.is_some() && state.is_none());
+        let has_twin = wasm.is_some() || address != 0;
+        if !on_gpu && !has_twin {
+            return Err(StartFailed::new_err(match cuda {
+                Some(_) => format!(
+                    "the handler `{name}` has CUDA C++ and no twin, and runs on the CPU here: give it a twin, which is a \
+                     function of ctypes or Numba, or make the engine with everwarp.engine(\"cuda\")"
+                ),
+                None => format!(
+                    "the handler of the ring kernel `{name}` has the address 0: pass a function of ctypes or Numba"
+                ),
+            }));
+        }
+        let mut why = match kind {
+            EngineKind::Cpu => "the engine is the CPU engine",
+            _ if on_gpu => "the GPU runs its handler",
+            _ if cuda.is_some() => "its state is a buffer of the host",
+            _ => "its handler has no CUDA C++",
+        }
+        .to_owned();
+        let what = format!("the state of the ring kernel `{name}`");
+        let state = state.map(|b| lease(py, &b.raw, Use::writes(Side::Device), &what));
+        let mut state = state.transpose()?;
+        let own = |ring: RawRing, on: Option<OnGpu>, kind, why| Self {
+            ring: Mutex::new(Some((Arc::new(ring), on))),
+            input: input.clone(),
+            kind,
+            why,
+            owner: Owner::here(),
+        };
+        let refused = |e: everwarp::ring::ModuleError| LoadFailed::new_err(e.to_string());
+        if on_gpu {
+            let state = state.take();
+            let launched = py.detach(|| {
+                let handler = match (cuda, wasm) {
+                    (Some(text), _) => CudaHandler::new(text),
+                    (None, Some(wasm)) => {
+                        RingModule::cuda(name, wasm, &input, &output).map_err(refused)?
+                    }
+                    (None, None) => {
+                        return Err(StartFailed::new_err(format!(
+                            "the handler `{name}` has no CUDA C++, and this engine is {kind}: give it some with \
+                             everwarp.native(twin, cuda=...), or make the engine with everwarp.engine(), which runs it on the \
+                             CPU"
+                        )));
+                    }
+                };
+                let handler = match state {
+                    Some(state) => handler.state(state),
+                    None => handler,
+                };
+                let kernel = RawKernel::for_cuda(name, input.clone(), output.clone(), handler);
+                let kernel = kernel.capacity(capacity).raise()?;
+                let (engine, on) = engine.open()?.gpu_engine(kernel.cuda_program())?;
+                let ring = with_a_word(true, "this ring kernel", || kernel.launch(&engine));
+                Ok((ring.raise()?, on))
+            });
+            match launched {
+                Ok((ring, on)) => return Ok(own(ring, Some(on), kind, why)),
+                Err(error) if auto && has_twin => {
+                    why = format!("the GPU does not start it: {error}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
         let kernel = match wasm {
             Some(wasm) => {
                 let module = py.detach(|| RingModule::new(name, wasm, &input, &output));
-                let module = module.map_err(|e| LoadFailed::new_err(e.to_string()))?;
-                RawKernel::new(name, input.clone(), output, module)
+                RawKernel::new(name, input.clone(), output, module.map_err(refused)?)
             }
             None => {
-                if address == 0 {
-                    return Err(StartFailed::new_err(format!(
-                        "the handler of the ring kernel `{name}` has the address 0: pass a function of ctypes or Numba"
-                    )));
-                }
-                let what = format!("the state of the ring kernel `{name}`");
-                let state = state.map(|b| lease(py, &b.raw, Use::writes(Side::Device), &what));
-                let state = state.transpose()?;
                 // SAFETY: the program says that a function with these parameters is there; `keep` keeps it.
                 let handler = unsafe {
                     let function = std::mem::transmute::<usize, CFunction>(address);
@@ -155,11 +220,17 @@ impl RingKernel {
             let mut open = engine.open()?;
             kernel.launch(open.ring_engine()?).raise()
         })?;
-        Ok(Self {
-            ring: Mutex::new(Some(Arc::new(ring))),
-            input,
-            owner: Owner::here(),
-        })
+        Ok(own(ring, None, EngineKind::Cpu, why))
+    }
+    /// The kind of the engine that runs it.
+    #[getter]
+    fn kind(&self) -> String {
+        self.kind.to_string()
+    }
+    /// Why it runs there.
+    #[getter]
+    fn why(&self) -> &str {
+        &self.why
     }
     fn activate(&self, py: Python<'_>) -> PyResult<()> {
         let ring = self.ring()?;

@@ -1,5 +1,7 @@
 //! Waiting without the interpreter's lock, such that Ctrl-C ends the wait.
 
+use std::io::IsTerminal;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -7,6 +9,30 @@ use pyo3::prelude::*;
 
 /// How long a wait lasts before signals are looked at.
 const SLICE: Duration = Duration::from_millis(50);
+
+/// After this time everwarp says on a terminal what takes its time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts something that a GPU's compiler may work on for long; then it says so on a terminal.
+pub(crate) fn with_a_word<T>(compiles: bool, what: &'static str, start: impl FnOnce() -> T) -> T {
+    let (started, waits) = channel::<()>();
+    let says = compiles && std::io::stderr().is_terminal();
+    let teller = says.then(|| {
+        std::thread::spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = waits.recv_timeout(PATIENCE) {
+                eprintln!(
+                    "everwarp: compiling {what} for the GPU, which takes some seconds once; later starts find them in the \
+                     cache"
+                );
+            }
+        })
+    });
+    let result = start();
+    drop(started);
+    // It ends at once, whatever it did.
+    let _ = teller.map(std::thread::JoinHandle::join);
+    result
+}
 
 /// A time to wait, as Python gives it: `None` waits without a limit.
 pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Option<Duration>> {

@@ -237,7 +237,7 @@ def test_objects_of_two_engines_are_not_mixed(engine: ew.Engine) -> None:
 
 
 def test_a_handler_without_a_twin_is_refused_by_the_cpu_engine(engine: ew.Engine) -> None:
-    source = "extern \"C\" __device__ int add(const float*, unsigned long long, float*, unsigned long long, void*);"
+    source = "__device__ int handle(const double*, uint64_t, double*, uint64_t, void*);"
     with pytest.raises(ew.StartFailed, match="`add` has CUDA C\\+\\+ and no twin"):
         kernel(engine, ew.native(cuda=source, name="add")).launch()
     with pytest.raises(TypeError, match="a twin for the CPU"):
@@ -245,6 +245,7 @@ def test_a_handler_without_a_twin_is_refused_by_the_cpu_engine(engine: ew.Engine
     with kernel(engine, ew.native(double, cuda=source, name="add")) as ring:
         ring.send(np.ones(4))
         assert ring.name == "add" and ring.receive(timeout=30)[0] == 2
+        assert (ring.kind, ring.why) == ("cpu", "the engine is the CPU engine")
 
 
 def test_a_closed_engine_ends_its_kernels() -> None:

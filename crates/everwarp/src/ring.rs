@@ -2,8 +2,8 @@
 //!
 //! A message is a slice of numbers. The handler runs as a task of the engine, for one message at a time and in the order in
 //! which they were sent, and each message has one result. Slices of [buffers](crate::buffer) pass through without a copy.
-//! Ring kernels run on the CPU engine so far; other engines refuse them by name. The book's chapter on buffers has the
-//! rules.
+//! A handler is a closure for the CPU engine, CUDA C++ for the CUDA engine ([`CudaHandler`]), or both. The book's chapter on
+//! buffers has the rules.
 //!
 //! ```
 //! use everwarp::ring::{PROGRAM, RingError, RingKernel};
@@ -34,6 +34,6 @@
 #[cfg(feature = "process")]
 pub use everwarp_handler::{ModuleError, RingModule};
 pub use everwarp_ring::{
-    CFunction, CHandler, Failure, Handler, PROGRAM, RawKernel, RawMessage, RawReceived, RawRing,
-    Received, Reserved, Ring, RingError, RingKernel, RingStats, Signature,
+    CFunction, CHandler, CudaHandler, Failure, Handler, PROGRAM, RawKernel, RawMessage,
+    RawReceived, RawRing, Received, Reserved, Ring, RingError, RingKernel, RingStats, Signature,
 };

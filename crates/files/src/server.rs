@@ -112,7 +112,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Takes completions that are to be handed over; so many of them are errors.
+    /// Takes completions that are to be handed over; `failed` of them are errors.
     pub(crate) fn end(&mut self, done: impl IntoIterator<Item = DevFileDone>, failed: usize) {
         let (all, failed) = (self.giving.add(done) as u64, failed as u64);
         self.unanswered -= all;

@@ -4,11 +4,14 @@
 //! two variables `input` and `output` that hold the addresses of a message and of its result, as a static variable of Rust
 //! or C is exported. Memory and variables keep their values from message to message: they are the kernel's state.
 
-use everwarp_ring::{Failure, Handler, RawMessage, Signature};
+use everwarp_ring::{CudaHandler, Failure, Handler, RawMessage, Signature};
+use wasmparser::{Parser, Payload};
 use wasmtime::{Instance, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TypedFunc};
 
+use crate::cuda::ring::{Initial, translate};
 use crate::error::ModuleError;
 use crate::instance::{engine, reason};
+use crate::rewrite;
 
 /// The most memory that a module of a ring kernel has.
 const MEMORY: usize = 1 << 30;
@@ -19,6 +22,7 @@ const FUEL: u64 = 20_000_000_000;
 pub struct RingModule {
     store: Store<StoreLimits>,
     memory: Memory,
+    instance: Instance,
     handle: TypedFunc<(), ()>,
     /// The addresses of a message and of a result.
     input: usize,
@@ -86,9 +90,48 @@ impl RingModule {
             input: address("input", input)?,
             output: address("output", output)?,
             memory,
+            instance,
             handle,
             store,
         })
+    }
+
+    /// The same handler for a GPU, where one thread runs it, with a twentieth of the fuel for a message and a memory that does
+    /// not grow.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); and [`ModuleError::Invalid`] for what modules on a GPU do not have: vectors, calls in a circle,
+    /// and 32 KiB or more of data that are not zero.
+    pub fn cuda(
+        name: &str,
+        bytes: &[u8],
+        input: &Signature,
+        output: &Signature,
+    ) -> Result<CudaHandler, ModuleError> {
+        let mut plain = Self::new(name, bytes, input, output)?;
+        let invalid = |problem: String| ModuleError::Invalid {
+            module: name.to_owned(),
+            problem: format!("on a GPU, {problem}"),
+        };
+        let numbers = mutable_globals(bytes).map_err(invalid)?;
+        let exported = rewrite::with_exports(bytes, &numbers).map_err(invalid)?;
+        let mut open = Self::new(name, &exported, input, output)?;
+        let mut globals = Vec::new();
+        for number in numbers {
+            let global = open
+                .instance
+                .get_global(&mut open.store, &rewrite::export_name(number));
+            let global = global.ok_or_else(|| invalid("a variable is not exported".to_owned()))?;
+            globals.push((number, global.get(&mut open.store)));
+        }
+        let initial = Initial {
+            bytes,
+            memory: plain.memory.data(&mut plain.store),
+            globals: &globals,
+            input: (plain.input, input.bytes()),
+            output: (plain.output, output.bytes()),
+        };
+        translate(&initial).map_err(invalid)
     }
 
     fn run(&mut self, message: &mut RawMessage<'_>) -> wasmtime::Result<()> {
@@ -102,6 +145,21 @@ impl RingModule {
         message.output.copy_from_slice(&data[self.output..][..len]);
         Ok(())
     }
+}
+
+/// The numbers of a module's mutable globals. It imports none.
+fn mutable_globals(bytes: &[u8]) -> Result<Vec<u32>, String> {
+    let mut mutable = Vec::new();
+    for payload in Parser::new(0).parse_all(bytes) {
+        if let Payload::GlobalSection(section) = payload.map_err(|e| e.to_string())? {
+            for (number, global) in section.into_iter().enumerate() {
+                if global.map_err(|e| e.to_string())?.ty.mutable {
+                    mutable.push(number as u32);
+                }
+            }
+        }
+    }
+    Ok(mutable)
 }
 
 impl Handler for RingModule {

@@ -36,6 +36,7 @@ pub mod probe;
 pub mod range;
 pub mod reads;
 pub mod ring;
+pub mod ring_kernels;
 pub mod sieve;
 pub mod skynet;
 pub mod tree;

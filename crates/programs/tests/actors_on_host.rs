@@ -496,7 +496,8 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     // Few stacks of free numbers: they are used again soon.
     let shards = format!("ACTOR_SHARDS = {ACTOR_SHARDS:#x}u");
     for (name, text) in source(&image).headers {
-        if name == "everwarp/contract.cuh" || name.starts_with("everwarp/actor/") {
+        let parts = ["everwarp/contract.cuh", "everwarp/actor/", "everwarp/wasm/"];
+        if parts.iter().any(|part| name.starts_with(part)) {
             let text = text.replace(&shards, "ACTOR_SHARDS = 0x4u");
             write(&folder.join(name), &text)?;
         }
@@ -504,6 +505,10 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     write(
         &folder.join("everwarp/block/block.cuh"),
         include_str!("actors_on_host/block.cuh"),
+    )?;
+    write(
+        &folder.join("everwarp/atomic.cuh"),
+        "#include \"everwarp/block/block.cuh\"\n",
     )?;
     write(
         &folder.join("world.h"),

@@ -38,6 +38,10 @@ mod modules;
 mod pages;
 #[path = "conformance/programs.rs"]
 mod programs;
+#[path = "conformance/ring_kernels.rs"]
+mod ring_kernels;
+#[path = "modules/ring.rs"]
+mod ring_module;
 #[path = "conformance/socket_faults.rs"]
 mod socket_faults;
 #[path = "conformance/sockets.rs"]
@@ -92,6 +96,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         files::ALL,
         files::REFUSED,
         pages::ALL,
+        ring_kernels::ALL,
         durability::ALL,
         events::ALL,
         sockets::ALL,
@@ -180,6 +185,7 @@ fn concerns(way: &Way, case: &str) -> bool {
         actor_hosts::ALL,
         actor_services::ALL,
         module_actors::ALL,
+        ring_kernels::ALL,
         heap::ALL,
     ];
     let served = [

@@ -3,6 +3,8 @@
 
 #[expect(dead_code, reason = "only the programs are of interest here")]
 mod modules;
+#[path = "modules/ring.rs"]
+mod ring_module;
 
 use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::baseline::{baseline_source, device_graph_source, heap_source};
@@ -12,7 +14,8 @@ use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
     REGISTRY, actor_faults, actor_groups, actor_probe, actor_services, arrivals, benchmarks, echo,
-    fib, file_probe, gather, heap_probe, naps, page_probe, probe, reads, standard, words,
+    fib, file_probe, gather, heap_probe, naps, page_probe, probe, reads, ring_kernels, standard,
+    words,
 };
 use everwarp_runtime::Image;
 use everwarp_testkit::{Needed, cases};
@@ -28,6 +31,7 @@ const ALL: &[(&str, CompileCase)] = cases![
     programs_of_actors_compile,
     programs_of_actors_that_gpus_refuse_compile,
     programs_of_modules_compile,
+    ring_kernels_compile,
     each_program_compiles_alone,
     the_raw_kernels_compile,
     an_error_in_a_program_carries_the_compilers_log,
@@ -166,6 +170,26 @@ fn programs_of_modules_compile(nvrtc: &Nvrtc) {
     for arch in [80, 90, 100] {
         compile(nvrtc, &Image::of(vec![all.program()]), arch);
     }
+}
+
+/// Handlers of ring kernels in CUDA C++ and from a module, together and alone.
+fn ring_kernels_compile(nvrtc: &Nvrtc) {
+    let native = [
+        ring_kernels::count().map(|k| k.cuda_program()),
+        ring_kernels::busy().map(|k| k.cuda_program()),
+        ring_kernels::scale(1000).map(|k| k.cuda_program()),
+    ];
+    let mut programs: Vec<_> = native
+        .into_iter()
+        .map(|program| program.expect("small").expect("it has CUDA C++"))
+        .collect();
+    for program in &programs {
+        let alone = Image::of(vec![program.clone()]);
+        assert_no_frames(&frames(nvrtc, &alone, &[90]));
+    }
+    programs.push(ring_module::ring_sums().cuda_program().expect("it has"));
+    let all = Image::of(programs);
+    assert_no_frames(&frames(nvrtc, &all, &[80, 90, 100]));
 }
 
 /// The frames of images with one program each.

@@ -96,26 +96,28 @@ pub enum RingError {
         /// The largest.
         limit: usize,
     },
-    /// The engine is not the CPU engine.
-    #[error(
-        "the ring kernel `{kernel}` runs on the CPU engine only, and this engine is {engine}: use an engine of the CPU"
-    )]
-    CpuOnly {
+    /// The kernel has no handler for this kind of engine.
+    #[error("the ring kernel `{kernel}` has no handler for an engine that is {engine}: {fix}")]
+    NoHandler {
         /// The kernel.
         kernel: String,
         /// The engine.
         engine: EngineKind,
+        /// What to do.
+        fix: &'static str,
     },
     /// A buffer of another engine.
     #[error(
-        "the ring kernel `{kernel}` runs on the CPU engine, and the buffer belongs to the {engine} engine: copy it into a \
-         buffer of the CPU"
+        "the ring kernel `{kernel}` runs on an engine that is {engine}, and the buffer belongs to one that is {buffer}: copy \
+         it into a buffer of the kernel's engine"
     )]
     OtherEngine {
         /// The kernel.
         kernel: String,
-        /// The buffer's engine.
+        /// The kernel's engine.
         engine: EngineKind,
+        /// The buffer's engine.
+        buffer: EngineKind,
     },
     /// A buffer cannot be used.
     #[error(transparent)]

@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::Arc;
 
-use everwarp_buffer::{DType, Lease, Shape};
+use everwarp_buffer::{DType, Lease, Shape, Side};
 
 use crate::error::{Failure, RingError};
 
@@ -59,7 +60,12 @@ pub struct RawKernel {
     pub(crate) input: Signature,
     pub(crate) output: Signature,
     pub(crate) capacity: usize,
-    pub(crate) handler: Box<dyn Handler>,
+    /// For CPU engines.
+    pub(crate) handler: Option<Box<dyn Handler>>,
+    /// For CUDA engines.
+    pub(crate) cuda: Option<CudaHandler>,
+    /// Whether a CPU engine runs the handler as if it were device code.
+    pub(crate) as_device: bool,
 }
 
 impl RawKernel {
@@ -75,8 +81,38 @@ impl RawKernel {
             input,
             output,
             capacity: 64,
-            handler: Box::new(handler),
+            handler: Some(Box::new(handler)),
+            cuda: None,
+            as_device: false,
         }
+    }
+    /// A kernel for CUDA engines only, whose streams hold 64 messages.
+    pub fn for_cuda(
+        name: impl Into<String>,
+        input: Signature,
+        output: Signature,
+        handler: CudaHandler,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            input,
+            output,
+            capacity: 64,
+            handler: None,
+            cuda: Some(handler),
+            as_device: false,
+        }
+    }
+    /// Adds the same handler in CUDA C++, for CUDA engines.
+    pub fn cuda(mut self, handler: CudaHandler) -> Self {
+        self.cuda = Some(handler);
+        self
+    }
+    /// Has a CPU engine run the handler by way of the memory and the tasks of a GPU: for tests of that.
+    #[doc(hidden)]
+    pub fn as_device(mut self) -> Self {
+        self.as_device = true;
+        self
     }
     /// Sets how many messages wait, and how many results.
     ///
@@ -101,6 +137,119 @@ impl RawKernel {
 impl fmt::Debug for RawKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawKernel {}", self.name)
+    }
+}
+
+/// A handler in CUDA C++, which a CUDA engine compiles when the kernel is launched for the first time.
+///
+/// The text defines
+///
+/// ```cuda
+/// __device__ int handle(const T* input, uint64_t inputs, U* output, uint64_t outputs, void* state)
+/// ```
+///
+/// with the types of a message's and a result's elements. The numbers count elements. A block of 256 threads handles a
+/// message: all of them call the function, which divides the work by `threadIdx.x` and may use `__syncthreads()`. The result
+/// is complete when all have returned. A number other than 0 from any thread fails the message. The text is put into a
+/// namespace of its own and includes nothing. A wild pointer ends the engine.
+pub struct CudaHandler {
+    pub(crate) source: String,
+    pub(crate) form: Form,
+    pub(crate) state: State,
+    pub(crate) reason: Reason,
+}
+
+/// What the text of a handler defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The function of [`CudaHandler`].
+    Function,
+    /// `u64 handle(ew::Block&, const u8* input, u8* output, u8* state)`, which returns a reason.
+    Module,
+}
+
+/// What `state` points to.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// It is null.
+    None,
+    /// That many bytes of zeros, which belong to the kernel.
+    Zeros(usize),
+    /// A range of a buffer.
+    Lent(Lease),
+}
+
+/// Says in words why a message failed.
+#[derive(Clone)]
+pub(crate) struct Reason(Arc<dyn Fn(u64) -> Failure + Send + Sync>);
+
+impl Reason {
+    /// The number that a function returned.
+    pub(crate) fn returned() -> Self {
+        Self(Arc::new(|code| {
+            Failure::new(format!("the handler returned {}", code as i32))
+        }))
+    }
+    pub(crate) fn of(&self, code: u64) -> Failure {
+        (self.0)(code)
+    }
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reason")
+    }
+}
+
+impl CudaHandler {
+    /// A handler without a state.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            form: Form::Function,
+            state: State::None,
+            reason: Reason::returned(),
+        }
+    }
+    /// The text of a module, which has `bytes` of memory, and what its reasons are in words. Not a stable API.
+    #[doc(hidden)]
+    pub fn of_module(
+        source: String,
+        bytes: usize,
+        reason: impl Fn(u64) -> Failure + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            source,
+            form: Form::Module,
+            state: State::Zeros(bytes),
+            reason: Reason(Arc::new(reason)),
+        }
+    }
+    /// Gives it a state of `bytes` zeros.
+    pub fn zeroed_state(mut self, bytes: usize) -> Self {
+        self.state = State::Zeros(bytes);
+        self
+    }
+    /// Gives it a range of a buffer as its state, which is leased for as long as the kernel lives.
+    ///
+    /// # Panics
+    /// The lease does not write on the device's side.
+    pub fn state(mut self, lease: Lease) -> Self {
+        assert!(
+            lease.how().side == Side::Device && lease.how().writes,
+            "the kernel writes its state on the device's side"
+        );
+        self.state = State::Lent(lease);
+        self
+    }
+}
+
+impl fmt::Debug for CudaHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaHandler")
+            .field("form", &self.form)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! A message is a slice of a buffer. It is handled by a task of the engine, one message at a time and in order, and
 //! becomes one result. A kernel without messages holds no thread. The same kernel may be activated and deactivated, and it
-//! ends by being terminated, which handles what was sent before. Ring kernels run on the CPU engine so far; other engines
-//! refuse them with [`RingError::CpuOnly`].
+//! ends by being terminated, which handles what was sent before. A handler is code of the host for CPU engines, CUDA C++
+//! for CUDA engines ([`CudaHandler`]), or both.
 //!
 //! This crate is **internal** to everwarp, which shows it as `everwarp::ring`.
 //!
@@ -29,8 +29,11 @@
 //! # Ok(()) }
 //! ```
 
+mod both;
 mod error;
+mod far;
 mod handler;
+mod instance;
 mod raw;
 mod shared;
 mod state;
@@ -41,7 +44,7 @@ mod typed;
 pub use everwarp_buffer::{DType, Shape};
 
 pub use error::{Failure, RingError};
-pub use handler::{CFunction, CHandler, Handler, RawKernel, RawMessage, Signature};
+pub use handler::{CFunction, CHandler, CudaHandler, Handler, RawKernel, RawMessage, Signature};
 pub use raw::{RawReceived, RawRing, Reserved, RingStats};
 pub use turn::PROGRAM;
 pub use typed::{Received, Ring, RingKernel};

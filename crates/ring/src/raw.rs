@@ -5,18 +5,25 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use everwarp_buffer::{Lease, Side};
-use everwarp_runtime::{Engine, EngineKind, Error, Instance, Pending};
+use everwarp_runtime::{Engine, EngineKind, Error, Instance, Pending, ProgramRef};
 
 use crate::error::{RingError, sized};
-use crate::handler::{RawKernel, Signature};
+use crate::far::watch::{self, Watched};
+use crate::far::{Code, Far, of_cuda};
+use crate::handler::{RawKernel, Signature, State};
+use crate::instance::instance_of;
 use crate::shared::Shared;
 use crate::state::{Done, Envelope, Phase, Place};
 use crate::turn::{Number, PROGRAM, TURN};
 
 /// How long a waiter spins before it sleeps: sleeping and waking take about as long.
 const SPIN: Duration = Duration::from_micros(50);
+/// The same where only looking tells whether a result is there.
+const FAR_SPIN: Duration = Duration::from_micros(500);
 /// How long a waiter sleeps before it looks whether the engine still runs.
 const NAP: Duration = Duration::from_millis(100);
+/// How long it sleeps before it looks for results of a device.
+const FAR_NAP: Duration = Duration::from_micros(50);
 
 /// Messages of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,22 +45,46 @@ pub struct RingStats {
 struct Launched {
     shared: Arc<Shared>,
     engine: Engine,
-    instance: Instance,
-    number: Number,
-    /// The last submission, which knows whether the engine has failed.
-    last: Mutex<Option<Pending>>,
+    runs: Runs,
+}
+
+/// How the handler runs.
+#[derive(Debug)]
+enum Runs {
+    /// In a task of the CPU engine, which takes messages from `Shared` itself.
+    Near {
+        instance: Instance,
+        number: Number,
+        /// The last submission, which knows whether the engine has failed.
+        last: Mutex<Option<Pending>>,
+    },
+    /// As device code, which messages are handed over to.
+    Far(Box<Far>),
 }
 
 impl Launched {
+    fn far(&self) -> Option<&Far> {
+        match &self.runs {
+            Runs::Near { .. } => None,
+            Runs::Far(far) => Some(far),
+        }
+    }
     /// Submits the kernel's task if there is something to do and it does not run.
     fn start(&self, starts: bool) -> Result<(), RingError> {
         if !starts {
             return Ok(());
         }
-        let task = self.instance.task(TURN).arg(self.number.0);
-        match self.engine.submit(task) {
+        let (instance, number, last) = match &self.runs {
+            Runs::Far(far) => return far.pump(&self.shared),
+            Runs::Near {
+                instance,
+                number,
+                last,
+            } => (instance, number, last),
+        };
+        match self.engine.submit(instance.task(TURN).arg(number.0)) {
             Ok(pending) => {
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
                 Ok(())
             }
             Err(error) => {
@@ -62,9 +93,20 @@ impl Launched {
             }
         }
     }
+    /// Takes what a device has handled.
+    fn look(&self) -> Result<(), RingError> {
+        match self.far() {
+            Some(far) if far.wants() => far.pump(&self.shared),
+            _ => Ok(()),
+        }
+    }
     /// The error that has ended the engine.
     fn check(&self) -> Result<(), RingError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = match &self.runs {
+            Runs::Far(far) => return far.check(),
+            Runs::Near { last, .. } => last,
+        };
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pending) = &mut *last else {
             return Ok(());
         };
@@ -77,21 +119,34 @@ impl Launched {
             Err(error) => Err(error.into()),
         }
     }
+    /// Whether nothing has changed since `seen`, as far as a look without a lock tells.
+    fn is_still(&self, seen: u64) -> bool {
+        self.shared.changes() == seen && !self.far().is_some_and(Far::has_moved)
+    }
+    /// Whether nothing waits and nothing is handled.
+    fn is_idle(&self) -> bool {
+        self.far().is_none_or(Far::is_idle) && self.shared.state().is_idle()
+    }
     /// Waits until `attempt` returns something. `None` means that the time is over.
     fn wait<T>(
         &self,
         limit: Option<Duration>,
         mut attempt: impl FnMut() -> Result<Option<T>, RingError>,
     ) -> Result<Option<T>, RingError> {
-        let mut begin = None;
+        let (spin, nap) = match self.runs {
+            Runs::Near { .. } => (SPIN, NAP),
+            Runs::Far(_) => (FAR_SPIN, FAR_NAP),
+        };
+        let (mut begin, mut checked) = (None, Instant::now());
         loop {
+            self.look()?;
             let seen = self.shared.changes();
             if let Some(value) = attempt()? {
                 return Ok(Some(value));
             }
             let begin = *begin.get_or_insert_with(Instant::now);
             let mut waited = begin.elapsed();
-            while waited < SPIN && self.shared.changes() == seen {
+            while waited < spin && self.is_still(seen) {
                 std::hint::spin_loop();
                 waited = begin.elapsed();
             }
@@ -99,10 +154,11 @@ impl Launched {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            if self.shared.changes() == seen {
-                self.shared.wait(seen, left.unwrap_or(NAP).min(NAP));
-                if self.shared.changes() == seen {
+            if self.is_still(seen) {
+                self.shared.wait(seen, left.unwrap_or(nap).min(nap));
+                if checked.elapsed() >= NAP && self.is_still(seen) {
                     self.check()?;
+                    checked = Instant::now();
                 }
             }
         }
@@ -114,36 +170,92 @@ impl Launched {
 pub struct RawRing(Arc<Launched>);
 
 impl RawKernel {
-    /// Launches the kernel, which is not active yet. An engine that was not started with [`PROGRAM`] is parked for a
-    /// moment to load it.
+    /// The program of its handler in CUDA C++, if it has one. An engine that is started with it need not park to launch the
+    /// kernel.
+    pub fn cuda_program(&self) -> Option<ProgramRef> {
+        let cuda = self.cuda.as_ref()?;
+        Some(of_cuda(&self.name, cuda, &self.input, &self.output))
+    }
+    /// Launches the kernel, which is not active yet. An engine that was not started with [`PROGRAM`], or on CUDA with the
+    /// kernel's [program](Self::cuda_program), is parked to load it; CUDA C++ that is not in the cache is compiled meanwhile.
     ///
     /// # Errors
-    /// [`RingError::CpuOnly`], no memory for the streams, or the engine's error.
-    pub fn launch(self, engine: &Engine) -> Result<RawRing, RingError> {
-        if engine.kind() != EngineKind::Cpu {
-            return Err(RingError::CpuOnly {
-                kernel: self.name,
-                engine: engine.kind(),
-            });
-        }
-        let instance = match engine.plain_instance(&PROGRAM) {
-            Err(Error::UnknownProgram { .. }) => {
-                engine.park()?;
-                let loaded = engine.load(&PROGRAM);
-                engine.resume()?;
-                loaded?;
-                engine.plain_instance(&PROGRAM)?
-            }
-            instance => instance?,
+    /// [`RingError::NoHandler`], no memory for the streams, or the engine's error: among others, that the CUDA C++ does not
+    /// compile.
+    pub fn launch(mut self, engine: &Engine) -> Result<RawRing, RingError> {
+        let missing = |kernel: &str, fix| RingError::NoHandler {
+            kernel: kernel.to_owned(),
+            engine: engine.kind(),
+            fix,
         };
-        let shared = Arc::new(Shared::new(self)?);
+        let code = match (engine.kind(), self.handler.take(), self.cuda.take()) {
+            (EngineKind::Cpu, Some(handler), _) if self.as_device => {
+                Code::of_host(handler, &self.input, &self.output)
+            }
+            (EngineKind::Cpu, Some(handler), _) => {
+                self.handler = Some(handler);
+                return self.launch_near(engine);
+            }
+            (EngineKind::Cpu, None, _) => {
+                return Err(missing(&self.name, "give it one for the CPU as well"));
+            }
+            (EngineKind::Cuda, _, Some(cuda)) => {
+                if let State::Lent(lease) = &cuda.state
+                    && lease.engine() != EngineKind::Cuda
+                {
+                    return Err(RingError::OtherEngine {
+                        kernel: self.name,
+                        engine: engine.kind(),
+                        buffer: lease.engine(),
+                    });
+                }
+                Code::of_cuda(&self.name, cuda, &self.input, &self.output)
+            }
+            (EngineKind::Cuda, _, None) => {
+                return Err(missing(
+                    &self.name,
+                    "give it CUDA C++ as well, or use an engine of the CPU",
+                ));
+            }
+            (EngineKind::Wgpu, ..) => {
+                return Err(missing(&self.name, "use an engine of the CPU or CUDA"));
+            }
+        };
+        let counts = [&self.input, &self.output].map(|s| s.shape.count());
+        let far = Far::new(engine, code, self.capacity, counts)?;
         Ok(RawRing(Arc::new(Launched {
-            number: Number::new(&shared),
+            shared: Arc::new(Shared::new(self, Some(engine))?),
+            engine: engine.clone(),
+            runs: Runs::Far(Box::new(far)),
+        })))
+    }
+    fn launch_near(self, engine: &Engine) -> Result<RawRing, RingError> {
+        let program = ProgramRef::from(&PROGRAM);
+        let instance = instance_of(engine, &program, || engine.plain_instance(&PROGRAM))?;
+        let shared = Arc::new(Shared::new(self, None)?);
+        Ok(RawRing(Arc::new(Launched {
+            runs: Runs::Near {
+                instance,
+                number: Number::new(&shared),
+                last: Mutex::new(None),
+            },
             shared,
             engine: engine.clone(),
-            instance,
-            last: Mutex::new(None),
         })))
+    }
+}
+
+impl Watched for Launched {
+    fn look(&self) -> bool {
+        let moved = self.far().is_some_and(Far::has_moved);
+        if Launched::look(self).and_then(|()| self.check()).is_err() {
+            // Those that wait find the error themselves.
+            self.shared.change(|_| ());
+        }
+        moved
+    }
+    fn is_awaited(&self) -> bool {
+        !self.shared.state().wakers.is_empty()
     }
 }
 
@@ -169,11 +281,15 @@ impl RawRing {
     }
     /// The messages.
     pub fn stats(&self) -> RingStats {
+        // An engine that has failed counts no further.
+        let _ = self.0.look();
+        let counts = self.0.far().map(Far::counts);
         let state = self.shared().state();
+        let (given, started) = counts.unwrap_or((0, state.started));
         RingStats {
-            waiting: state.waiting.len(),
+            waiting: state.waiting.len() + counts.map_or(0, |_| given - started) as usize,
             ready: state.done.len(),
-            started: state.started,
+            started,
             failed: state.failed,
             received: state.received,
         }
@@ -208,7 +324,9 @@ impl RawRing {
             state.phase = Phase::Active;
             Some(state.start())
         });
-        self.0.start(starts.ok_or_else(|| self.ended())?)
+        // A device may have messages from before.
+        let starts = starts.ok_or_else(|| self.ended())? | self.0.far().is_some();
+        self.0.start(starts)
     }
     /// Keeps messages from here on and handles none. When it returns, the handler does not run.
     ///
@@ -225,6 +343,9 @@ impl RawRing {
         if !pauses {
             return Err(self.ended());
         }
+        if let Some(far) = self.0.far() {
+            return far.halt(self.shared(), None).map(drop);
+        }
         let rests = || Ok((!self.shared().state().running).then_some(()));
         self.0.wait(None, rests).map(drop)
     }
@@ -240,17 +361,17 @@ impl RawRing {
             }
             state.start()
         });
-        self.0.start(starts)?;
-        let drained = self.0.wait(limit, || {
-            let idle = self.shared().state().is_idle();
-            Ok(idle.then_some(()))
-        })?;
+        self.0.start(starts | self.0.far().is_some())?;
+        let drained = self.0.wait(limit, || Ok(self.0.is_idle().then_some(())))?;
         if drained.is_none() {
             return Err(self.timeout("has not handled all messages", limit));
         }
         self.shared().change(|state| state.phase = Phase::Ended);
         // A lease that it holds ends here, and not when the last task has returned.
         self.shared().drop_handler();
+        if let Some(far) = self.0.far() {
+            far.drop_state();
+        }
         Ok(())
     }
 
@@ -316,6 +437,7 @@ impl RawRing {
         received.ok_or_else(|| self.timeout("has no result", limit))
     }
     fn receive_now(&self) -> Result<Option<RawReceived>, RingError> {
+        self.0.look()?;
         let (done, starts) = {
             let mut state = self.shared().state();
             let Some(done) = state.receive() else {
@@ -361,6 +483,9 @@ impl RawRing {
             // What changed before the waker was there, the second attempt sees.
             if !registered {
                 self.shared().state().wakers.push(cx.waker().clone());
+                if self.0.far().is_some() {
+                    watch::watch(&(self.0.clone() as Arc<dyn Watched>));
+                }
             }
         }
         Poll::Pending
@@ -375,6 +500,9 @@ impl Drop for RawRing {
             std::mem::take(&mut state.waiting)
         });
         drop(waiting);
+        if let Some(far) = self.0.far() {
+            far.end(self.shared());
+        }
     }
 }
 
@@ -417,10 +545,13 @@ impl Reserved<'_> {
             let Some(lease) = lease else {
                 continue;
             };
-            if !lease.is_shared() {
+            let engine = self.ring.0.engine.kind();
+            let other = engine == EngineKind::Cpu && !lease.is_shared();
+            if other || lease.engine() != engine {
                 return Err(RingError::OtherEngine {
                     kernel: shared.name.clone(),
-                    engine: lease.engine(),
+                    engine,
+                    buffer: lease.engine(),
                 });
             }
             assert!(
@@ -481,6 +612,7 @@ impl RawReceived {
         let bytes = self.launched.shared.output.bytes();
         let at = match &self.output {
             Place::Slot(slot) => self.launched.shared.outputs.at(*slot),
+            Place::Both(memory) => memory.host(),
             Place::Own(words) if words.len() * 8 >= bytes => words.as_ptr().cast_mut().cast(),
             Place::Own(_) | Place::Lent(_) => return &[],
         };

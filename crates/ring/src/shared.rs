@@ -7,7 +7,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use everwarp_buffer::{Buffers, Holder, Lease, Side, Strategy, Use};
+use everwarp_runtime::Engine;
 
+use crate::both::Both;
 use crate::error::{Failure, RingError};
 use crate::handler::{Handler, RawKernel, RawMessage, Signature};
 use crate::state::{Done, Job, Place, State};
@@ -15,25 +17,53 @@ use crate::state::{Done, Job, Place, State};
 /// The slots of one stream.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    lease: Lease,
+    memory: Memory,
     each: usize,
 }
 
+#[derive(Debug)]
+enum Memory {
+    Host(Lease),
+    Both(Both),
+}
+
 impl Slots {
-    fn new(kernel: &RawKernel, signature: &Signature) -> Result<Self, RingError> {
+    /// In memory of the host, or in memory that this engine's tasks reach, too.
+    fn new(
+        kernel: &RawKernel,
+        signature: &Signature,
+        far: Option<&Engine>,
+    ) -> Result<Self, RingError> {
+        if let Some(engine) = far {
+            // Code of a GPU may read vectors.
+            let each = signature.bytes().next_multiple_of(64);
+            let memory = Memory::Both(Both::new(engine, kernel.capacity * each)?);
+            return Ok(Self { memory, each });
+        }
         let axes = [kernel.capacity, signature.shape.count()];
         let buffer = Buffers::cpu().raw(signature.dtype, &axes, Strategy::Mapped)?;
         let holder = Holder::here(format!("the ring kernel `{}`", kernel.name));
         Ok(Self {
-            lease: buffer.lease(Use::writes(Side::Device), holder)?,
+            memory: Memory::Host(buffer.lease(Use::writes(Side::Device), holder)?),
             each: signature.bytes(),
         })
     }
     /// Where a slot begins.
     pub(crate) fn at(&self, slot: usize) -> *mut u8 {
-        debug_assert!((slot + 1) * self.each <= self.lease.bytes());
+        let first = match &self.memory {
+            Memory::Host(lease) => lease.host_address(),
+            Memory::Both(memory) => memory.host(),
+        };
         // SAFETY: slots are numbered as there are; an empty message needs no memory.
-        unsafe { self.lease.host_address().add(slot * self.each) }
+        unsafe { first.add(slot * self.each) }
+    }
+    /// Where a slot begins, as tasks see it.
+    pub(crate) fn address(&self, slot: usize) -> u64 {
+        let first = match &self.memory {
+            Memory::Host(lease) => lease.device_address(),
+            Memory::Both(memory) => memory.address(),
+        };
+        first + (slot * self.each) as u64
     }
 }
 
@@ -45,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) capacity: usize,
     pub(crate) inputs: Slots,
     pub(crate) outputs: Slots,
-    /// Only the kernel's task locks it while there is one, so it never waits. None after the end.
+    /// Only the kernel's task locks it while there is one, so it never waits. None after the end, and if it is device code.
     handler: Mutex<Option<Box<dyn Handler>>>,
     state: Mutex<State>,
     /// Something of the state has changed.
@@ -61,15 +91,16 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(kernel: RawKernel) -> Result<Self, RingError> {
+    /// `far`: the engine whose tasks reach the messages, if the handler is device code.
+    pub(crate) fn new(kernel: RawKernel, far: Option<&Engine>) -> Result<Self, RingError> {
         Ok(Self {
-            inputs: Slots::new(&kernel, &kernel.input)?,
-            outputs: Slots::new(&kernel, &kernel.output)?,
+            inputs: Slots::new(&kernel, &kernel.input, far)?,
+            outputs: Slots::new(&kernel, &kernel.output, far)?,
             name: kernel.name,
             input: kernel.input,
             output: kernel.output,
             capacity: kernel.capacity,
-            handler: Mutex::new(Some(kernel.handler)),
+            handler: Mutex::new(kernel.handler),
             state: Mutex::new(State::new(kernel.capacity)),
             changed: Condvar::new(),
             changes: AtomicU64::new(0),
@@ -170,6 +201,7 @@ impl Shared {
             Place::Slot(slot) => self.outputs.at(*slot),
             Place::Lent(lease) => lease.host_address(),
             Place::Own(words) => words.as_mut_ptr().cast(),
+            Place::Both(memory) => memory.host(),
         };
         // SAFETY: the result has this slot, lease or memory alone while it has the place, and each is that long.
         unsafe { std::slice::from_raw_parts_mut(at, self.output.bytes()) }

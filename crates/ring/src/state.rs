@@ -10,6 +10,7 @@ use std::task::Waker;
 
 use everwarp_buffer::Lease;
 
+use crate::both::Both;
 use crate::error::Failure;
 
 /// Where a message's elements are, or a result's.
@@ -21,6 +22,8 @@ pub(crate) enum Place {
     Lent(Lease),
     /// In memory of its own.
     Own(Vec<u64>),
+    /// In memory of its own that a GPU reaches, too.
+    Both(Both),
 }
 
 /// A message that waits.

@@ -19,7 +19,7 @@ program! {
 
 /// How long a kernel handles messages before other tasks of the engine have a turn. A worker of the CPU engine looks for new
 /// tasks of the host once in some sixty turns.
-const SLICE: Duration = Duration::from_micros(50);
+pub(crate) const SLICE: Duration = Duration::from_micros(50);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static KERNELS: Mutex<Option<HashMap<u64, Weak<Shared>>>> = Mutex::new(None);

@@ -6,10 +6,10 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use everwarp_buffer::{Lent, Number, Shape};
-use everwarp_runtime::Engine;
+use everwarp_runtime::{Engine, ProgramRef};
 
 use crate::error::{Failure, RingError, sized};
-use crate::handler::{Handler, RawKernel, RawMessage, Signature};
+use crate::handler::{CudaHandler, Handler, RawKernel, RawMessage, Signature};
 use crate::raw::{RawReceived, RawRing, Reserved, RingStats};
 
 /// A ring kernel that was not launched yet. Its messages are slices of `I`, its results of `O`.
@@ -66,6 +66,47 @@ impl<I: Number, O: Number> RingKernel<I, O> {
             raw: RawKernel::new(name, input, output, handler),
             types: PhantomData,
         })
+    }
+    /// A kernel for CUDA engines only.
+    ///
+    /// # Errors
+    /// [`BufferError::TooLarge`](everwarp_buffer::BufferError::TooLarge).
+    pub fn for_cuda(
+        name: impl Into<String>,
+        input: &[usize],
+        output: &[usize],
+        handler: CudaHandler,
+    ) -> Result<Self, RingError> {
+        let signature = |dtype, axes| {
+            Ok::<_, RingError>(Signature {
+                dtype,
+                shape: Shape::new(axes)?,
+            })
+        };
+        let (input, output) = (signature(I::DTYPE, input)?, signature(O::DTYPE, output)?);
+        Ok(Self {
+            raw: RawKernel::for_cuda(name, input, output, handler),
+            types: PhantomData,
+        })
+    }
+    /// Adds the same handler in CUDA C++, for CUDA engines.
+    pub fn cuda(self, handler: CudaHandler) -> Self {
+        Self {
+            raw: self.raw.cuda(handler),
+            types: PhantomData,
+        }
+    }
+    /// As [`RawKernel::cuda_program`].
+    pub fn cuda_program(&self) -> Option<ProgramRef> {
+        self.raw.cuda_program()
+    }
+    /// Has a CPU engine run the handler by way of the memory and the tasks of a GPU: for tests of that.
+    #[doc(hidden)]
+    pub fn as_device(self) -> Self {
+        Self {
+            raw: self.raw.as_device(),
+            types: PhantomData,
+        }
     }
     /// Sets how many messages wait, and how many results.
     ///

@@ -31,7 +31,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             `asks_many` are the same with 50,000 actors and 250,000 pairs. The actors of `ring_module` are those of `ring_wide`, \
             as a WebAssembly module that Rust has built. The rows `raw` are what the GPU needs at least, \
             without an engine. \
-            `ring_kernel_stream` and `ring_kernel_relay` are ring kernels, whose messages take 10 us of work each. The \
+            `ring_kernel_stream` and `ring_kernel_relay` are ring kernels, whose messages take 10 us of work each, and \
+            `ring_kernel_copy` has large messages, which `copies` copies instead. The \
             folder `bench/actors` measures the same rows of kameo, ractor and actix.",
     parts: &[
         Part::many("ring", On::Both, |cx| ring(cx, MEMBERS, 1)),
@@ -51,8 +52,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("host_tells", On::Both, tells),
         Part::many("host_launches", On::Both, launches),
         Part::many("raw", On::Cuda, raw),
-        Part::many("ring_kernel_stream", On::Cpu, rings::stream),
-        Part::many("ring_kernel_relay", On::Cpu, rings::relay),
+        Part::many("ring_kernel_stream", On::CpuAndCuda, rings::stream),
+        Part::many("ring_kernel_relay", On::CpuAndCuda, rings::relay),
+        Part::many("ring_kernel_copy", On::CpuAndCuda, rings::copy),
+        Part::many("copies", On::CpuAndCuda, rings::copies),
     ],
 };
 

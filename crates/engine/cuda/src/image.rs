@@ -50,6 +50,8 @@ const SOURCES: &[(&str, &str)] = sources! {
     "warp/worker.cuh"
     "block/block.cuh"
     "block/mode.cuh"
+    "ring/ring.cuh"
+    "wasm/guest.cuh"
     "grid/chunk.cuh"
     "grid/deque.cuh"
     "grid/group.cuh"

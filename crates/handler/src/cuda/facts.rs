@@ -209,6 +209,13 @@ impl<'m> Facts<'m> {
         Ok(())
     }
 
+    /// The names of functions.
+    pub(super) fn named(&self) -> BTreeMap<u32, String> {
+        let names = self.names.iter();
+        names
+            .map(|(&function, name)| (function, (*name).to_owned()))
+            .collect()
+    }
     /// Names are for messages only, so a section that is wrong has none.
     fn read_names(&mut self, section: wasmparser::NameSectionReader<'m>) {
         for part in section {

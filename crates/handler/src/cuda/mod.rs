@@ -8,6 +8,7 @@ mod body;
 mod facts;
 mod operators;
 mod plan;
+pub(crate) mod ring;
 
 use std::fmt::Write;
 
@@ -69,54 +70,24 @@ pub(crate) fn translate(
             "it has {fuel} fuel for one message, and the limit there is {FUEL}"
         ));
     }
-    let filled = compiled
-        .initial()
-        .1
-        .iter()
-        .filter(|byte| **byte != 0)
-        .count();
-    let content = filled + facts.data.iter().map(|data| data.len()).sum::<usize>();
-    if content > CONTENT {
-        return Err(format!(
-            "its data have {content} bytes that are not zero, and the limit there is {CONTENT}"
-        ));
-    }
+    check_content(&facts, compiled.initial().1)?;
     let mut out = String::new();
-    let globals = variables(&mut out, &facts, module, compiled)?;
-    let first = first_content(&mut out, compiled);
-    for (n, data) in facts.data.iter().enumerate() {
-        if !data.is_empty() {
-            let bytes: Vec<String> = data.iter().map(u8::to_string).collect();
-            line(
-                &mut out,
-                &format!(
-                    "static __device__ const u8 data{n}[] = {{{}}};",
-                    bytes.join(",")
-                ),
-            );
-        }
+    let mut globals = String::new();
+    let values = module.globals.iter().copied();
+    let values: Vec<_> = values
+        .zip(compiled.globals().iter().map(|(_, value)| value))
+        .collect();
+    variables(&mut out, &facts, values.iter().map(|(global, _)| *global))?;
+    for (global, value) in values {
+        let bits = bits_of(value)?;
+        write!(globals, " g.g{global} = {bits}ull;").expect("a string takes it");
     }
+    let (scratch, bytes) = compiled.initial();
+    let first = first_content(&mut out, scratch, bytes);
     for (n, one) in module.imports.iter().enumerate() {
         import(&mut out, &facts, &plan, names, n as u32, one)?;
     }
-    let all = facts.imported..facts.functions.len() as u32;
-    for function in all.clone() {
-        let shape = facts.shape(function)?;
-        let head = body::head(
-            &plan,
-            &format!("f{function}"),
-            &shape,
-            plan.acts(function),
-            "",
-        );
-        line(&mut out, &format!("{head};"));
-    }
-    for (table, ty) in plan::elements(&facts) {
-        element(&mut out, &facts, &plan, table, ty)?;
-    }
-    for function in all {
-        body::write(&mut out, &facts, &plan, module.memory, function)?;
-    }
+    functions(&mut out, &facts, &plan, module.memory)?;
     handle(&mut out, &facts, &plan, module, names, &globals, &first)?;
     Ok(DeviceHandler {
         source: out,
@@ -126,39 +97,79 @@ pub(crate) fn translate(
     })
 }
 
+/// Checks that a module's data and its memory at first are little enough for text.
+fn check_content(facts: &Facts<'_>, memory: &[u8]) -> Result<(), String> {
+    let filled = memory.iter().filter(|byte| **byte != 0).count();
+    let content = filled + facts.data.iter().map(|data| data.len()).sum::<usize>();
+    if content > CONTENT {
+        return Err(format!(
+            "its data have {content} bytes that are not zero, and the limit there is {CONTENT}"
+        ));
+    }
+    Ok(())
+}
+
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
 }
 
-/// Declares the guest with the module's variables. Returns what sets them before each message.
+/// Declares the guest with the module's mutable variables.
 fn variables(
     out: &mut String,
     facts: &Facts<'_>,
-    module: &ActorModule,
-    compiled: &Compiled,
-) -> Result<String, String> {
-    let mut begin = String::new();
+    globals: impl Iterator<Item = u32>,
+) -> Result<(), String> {
     line(out, "struct G : ew::wasm::Guest {");
-    for (&global, (_, value)) in module.globals.iter().zip(compiled.globals()) {
+    for global in globals {
         let width = facts.globals[global as usize].width.clone()?;
-        let bits = match *value {
-            Val::I32(v) => u64::from(v as u32),
-            Val::I64(v) => v as u64,
-            Val::F32(v) => v.into(),
-            Val::F64(v) => v,
-            _ => return Err("it has variables that are no numbers".to_owned()),
-        };
         line(out, &format!("  {} g{global};", width.c()));
-        write!(begin, " g.g{global} = {bits}ull;").expect("a string takes it");
     }
     line(out, "};");
-    Ok(begin)
+    Ok(())
 }
 
-/// Declares the words of the first memory that are not zero. Returns what copies them.
-fn first_content(out: &mut String, compiled: &Compiled) -> String {
-    let (scratch, bytes) = compiled.initial();
+/// The bits of a variable's value.
+fn bits_of(value: &Val) -> Result<u64, String> {
+    Ok(match *value {
+        Val::I32(v) => u64::from(v as u32),
+        Val::I64(v) => v as u64,
+        Val::F32(v) => v.into(),
+        Val::F64(v) => v,
+        _ => return Err("it has variables that are no numbers".to_owned()),
+    })
+}
+
+/// Writes the data and the functions of a module that has this many bytes of memory. Its imports are there.
+fn functions(out: &mut String, facts: &Facts<'_>, plan: &Plan, memory: u32) -> Result<(), String> {
+    for (n, data) in facts.data.iter().enumerate() {
+        if !data.is_empty() {
+            let bytes: Vec<String> = data.iter().map(u8::to_string).collect();
+            let bytes = bytes.join(",");
+            line(
+                out,
+                &format!("static __device__ const u8 data{n}[] = {{{bytes}}};"),
+            );
+        }
+    }
+    let all = facts.imported..facts.functions.len() as u32;
+    for function in all.clone() {
+        let shape = facts.shape(function)?;
+        let name = format!("f{function}");
+        let head = body::head(plan, &name, &shape, plan.acts(function), "");
+        line(out, &format!("{head};"));
+    }
+    for (table, ty) in plan::elements(facts) {
+        element(out, facts, plan, table, ty)?;
+    }
+    for function in all {
+        body::write(out, facts, plan, memory, function)?;
+    }
+    Ok(())
+}
+
+/// Declares the words of the first memory that are not zero; `bytes` begin after `scratch` zeros. Returns what copies them.
+fn first_content(out: &mut String, scratch: usize, bytes: &[u8]) -> String {
     // Words of the memory: zeros come from the launch.
     let mut words = vec![0_u64; (scratch + bytes.len()).div_ceil(8)];
     for (at, &byte) in bytes.iter().enumerate() {
@@ -431,11 +442,7 @@ fn reason_of(
     facts: &Facts<'_>,
     compiled: &Compiled,
 ) -> std::sync::Arc<dyn Fn(FailedModule) -> String + Send + Sync> {
-    let functions: std::collections::BTreeMap<u32, String> = facts
-        .names
-        .iter()
-        .map(|(&function, name)| (function, (*name).to_owned()))
-        .collect();
+    let functions = facts.named();
     let messages = compiled.names().to_vec();
     std::sync::Arc::new(move |failed: FailedModule| {
         let name = |tag: u8| {
@@ -453,25 +460,36 @@ fn reason_of(
                     name((failed.place >> 8) as u8),
                 );
             }
-            reasons::MODULE_FUEL => "it used up its fuel for one message".to_owned(),
             reasons::MODULE_FAIL => CalledFail.to_string(),
             reasons::MODULE_SENDS => crate::imports::TOO_MANY_SENDS.to_owned(),
             reasons::MODULE_TIME => crate::imports::NEGATIVE_TIME.to_owned(),
             reasons::MODULE_TIMERS => crate::imports::too_many_timers(),
             reasons::MODULE_KEPT => crate::imports::keeps_too_many(),
             reasons::MODULE_REPLY => crate::imports::wrong_reply(name(failed.tag)),
-            reasons::MODULE_MEMORY => Trap::MemoryOutOfBounds.to_string(),
-            reasons::MODULE_DIVISION => Trap::IntegerDivisionByZero.to_string(),
-            reasons::MODULE_OVERFLOW => Trap::IntegerOverflow.to_string(),
-            reasons::MODULE_CONVERSION => Trap::BadConversionToInteger.to_string(),
-            reasons::MODULE_TABLE => Trap::TableOutOfBounds.to_string(),
-            reasons::MODULE_NULL => Trap::IndirectCallToNull.to_string(),
-            reasons::MODULE_SIGNATURE => Trap::BadSignature.to_string(),
-            _ => Trap::UnreachableCodeReached.to_string(),
+            reason => trapped(reason),
         };
-        match functions.get(&failed.place) {
-            Some(name) => format!("{what}, in `{name}`"),
-            None => what,
-        }
+        placed(what, functions.get(&failed.place))
     })
+}
+
+/// A reason in the words of the CPU engine, if it is no matter of actors.
+fn trapped(reason: u32) -> String {
+    match reason {
+        reasons::MODULE_FUEL => "it used up its fuel for one message".to_owned(),
+        reasons::MODULE_MEMORY => Trap::MemoryOutOfBounds.to_string(),
+        reasons::MODULE_DIVISION => Trap::IntegerDivisionByZero.to_string(),
+        reasons::MODULE_OVERFLOW => Trap::IntegerOverflow.to_string(),
+        reasons::MODULE_CONVERSION => Trap::BadConversionToInteger.to_string(),
+        reasons::MODULE_TABLE => Trap::TableOutOfBounds.to_string(),
+        reasons::MODULE_NULL => Trap::IndirectCallToNull.to_string(),
+        reasons::MODULE_SIGNATURE => Trap::BadSignature.to_string(),
+        _ => Trap::UnreachableCodeReached.to_string(),
+    }
+}
+/// A reason with the function that failed.
+fn placed(what: String, function: Option<&String>) -> String {
+    match function {
+        Some(name) => format!("{what}, in `{name}`"),
+        None => what,
+    }
 }

@@ -1,7 +1,7 @@
 // The view of a block-shaped task function: all 256 threads, the same task.
 // fork() takes effect once, by thread 0; every thread may spawn, and the function's limit is the block's.
 // alloc(), free() and realloc() are called by all threads together, for one block of memory; each() gives the
-// view in which threads have blocks of their own.
+// view in which threads have blocks of their own. same() is called by all threads, too, and gives them a value of thread 0.
 #pragma once
 #include "everwarp/warp/warp.cuh"
 
@@ -33,7 +33,7 @@ struct Block : Lane {
   __device__ __forceinline__ u8* alloc_for(u32 whose, u64 bytes) const {
     u8* block = nullptr;
     if (thread == 0) block = heap_task_alloc(bytes, whose);
-    return tell(block);
+    return (u8*)same((u64)block);
   }
   __device__ __forceinline__ void free(void* block) const {
     // Not before the last thread has done with it.
@@ -44,19 +44,19 @@ struct Block : Lane {
     __syncthreads();
     u8* block = nullptr;
     if (thread < WARP) block = heap_realloc(thread == 0, (u8*)old, bytes, owner());
-    return tell(block);
+    return (u8*)same((u64)block);
+  }
+  // Gives thread 0's value to all. No task is handed over through this place while the block runs one.
+  __device__ __forceinline__ u64 same(u64 value) const {
+    u64& place = shared().staging[0][0].arg;
+    if (thread == 0) place = value;
+    __syncthreads();
+    value = place;
+    __syncthreads();
+    return value;
   }
 
  private:
-  // Gives thread 0's value to all. No task is handed over through this place while the block runs one.
-  __device__ __forceinline__ u8* tell(u8* block) const {
-    u64& place = shared().staging[0][0].arg;
-    if (thread == 0) place = (u64)block;
-    __syncthreads();
-    block = (u8*)place;
-    __syncthreads();
-    return block;
-  }
   __device__ __forceinline__ void open(u32 head, u64 arg) {
     if (thread != 0) return;
     if (forked == NONE || shared().block_then[place].head != NONE) {
