@@ -36,11 +36,35 @@ pub fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
     }
     // At least `PLAIN` and at most `ALIGN` bytes.
     let skipped = ALIGN - base.addr() % ALIGN;
+    in_large_pages(base, layout.size());
     // SAFETY: the allocation has `ALIGN` bytes more than the memory, so the address and the word before it are inside.
     unsafe {
         let at = base.add(skipped);
         at.cast::<*mut u8>().sub(1).write(base);
         Ok(at)
+    }
+}
+
+/// Asks the system for pages of 2 MiB where memory is large. A page is made when it is first used, and the threads of an engine
+/// use many for the first time at once: small pages that are read before they are written cost two faults each, and the second
+/// one stops all threads.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(unused_variables, reason = "only Linux is asked")
+)]
+pub fn in_large_pages(at: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        const LARGE: usize = 2 << 20;
+        let skipped = at.addr().wrapping_neg() % LARGE;
+        if bytes < skipped + LARGE {
+            return;
+        }
+        let whole = (bytes - skipped) / LARGE * LARGE;
+        // SAFETY: the range is inside the allocation; the advice changes how its pages are made, and nothing else. A system
+        // without large pages refuses it.
+        let _ = unsafe { madvise(at.add(skipped).cast(), whole, Advice::LinuxHugepage) };
     }
 }
 

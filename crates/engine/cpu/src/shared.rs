@@ -13,7 +13,7 @@ use everwarp_contract::{
     DevCompletion, DevTask, DevWords, DevWorker, FunctionId, GroupId, TokenId, fault,
 };
 use everwarp_engine::sync::lock;
-use everwarp_engine::table::ZeroedTable;
+use everwarp_engine::table::{ZeroedTable, in_large_pages};
 use everwarp_engine::{EngineError, Image, Pools};
 use everwarp_telemetry::{EngineRecorder, Level};
 
@@ -59,8 +59,10 @@ impl GroupRecord {
 /// Records of groups that are not open. Their memory comes from the system when they are first used: to write all of them took
 /// most of an engine's start.
 fn no_groups(count: usize) -> Box<[GroupRecord]> {
+    let mut groups = Box::<[GroupRecord]>::new_zeroed_slice(count);
+    in_large_pages(groups.as_mut_ptr().cast(), size_of_val(&*groups));
     // SAFETY: a record is integers, a truth value and a task, which is integers; zeros are valid for all of them.
-    unsafe { Box::new_zeroed_slice(count).assume_init() }
+    unsafe { groups.assume_init() }
 }
 
 /// One worker: its queues while no thread has them, the ends for thieves, and its counters.
