@@ -1,6 +1,7 @@
 //! Zeroed, aligned memory of the host, and the engine's fixed tables in it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::mem::MaybeUninit;
 
 use crate::EngineError;
 use everwarp_contract::DevType;
@@ -36,7 +37,10 @@ pub fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
     }
     // At least `PLAIN` and at most `ALIGN` bytes.
     let skipped = ALIGN - base.addr() % ALIGN;
-    in_large_pages(base, layout.size());
+    // SAFETY: this is the whole allocation, which no other code knows yet.
+    in_large_pages(unsafe {
+        std::slice::from_raw_parts_mut(base.cast::<MaybeUninit<u8>>(), layout.size())
+    });
     // SAFETY: the allocation has `ALIGN` bytes more than the memory, so the address and the word before it are inside.
     unsafe {
         let at = base.add(skipped);
@@ -52,11 +56,12 @@ pub fn alloc(bytes: u64) -> Result<*mut u8, EngineError> {
     not(target_os = "linux"),
     expect(unused_variables, reason = "only Linux is asked")
 )]
-pub fn in_large_pages(at: *mut u8, bytes: usize) {
+pub fn in_large_pages<T>(memory: &mut [MaybeUninit<T>]) {
     #[cfg(target_os = "linux")]
     {
         use rustix::mm::{Advice, madvise};
         const LARGE: usize = 2 << 20;
+        let (at, bytes) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory));
         let skipped = at.addr().wrapping_neg() % LARGE;
         if bytes < skipped + LARGE {
             return;

@@ -60,7 +60,7 @@ impl GroupRecord {
 /// most of an engine's start.
 fn no_groups(count: usize) -> Box<[GroupRecord]> {
     let mut groups = Box::<[GroupRecord]>::new_zeroed_slice(count);
-    in_large_pages(groups.as_mut_ptr().cast(), size_of_val(&*groups));
+    in_large_pages(&mut groups);
     // SAFETY: a record is integers, a truth value and a task, which is integers; zeros are valid for all of them.
     unsafe { groups.assume_init() }
 }
