@@ -126,12 +126,8 @@ impl RingKernel {
         state: Option<&Buffer>,
         keep: Py<PyAny>,
     ) -> PyResult<Self> {
-        let signature = |(name, shape): (String, Vec<usize>)| {
-            Ok::<_, PyErr>(Signature {
-                dtype: dtype(&name)?,
-                shape: Shape::new(&shape).raise()?,
-            })
-        };
+        let signature =
+            |(name, shape): (String, Vec<usize>)| Signature::new(dtype(&name)?, &shape).raise();
         let (input, output) = (signature(input)?, signature(output)?);
         let kind = engine.kind;
         let auto = py.detach(|| engine.open().map(|open| open.auto))?;
@@ -190,8 +186,11 @@ impl RingKernel {
                 let kernel = RawKernel::for_cuda(name, input.clone(), output.clone(), handler);
                 let kernel = kernel.capacity(capacity).raise()?;
                 let (engine, on) = engine.open()?.gpu_engine(kernel.cuda_program())?;
-                let ring = with_a_word(true, "this ring kernel", || kernel.launch(&engine));
-                Ok((ring.raise()?, on))
+                match with_a_word(true, "this ring kernel", || kernel.launch(&engine)) {
+                    // The engine goes on. Mostly the CUDA C++ does not compile.
+                    Err(RingError::Engine(error)) => Err(StartFailed::new_err(error.to_string())),
+                    ring => Ok((ring.raise()?, on)),
+                }
             });
             match launched {
                 Ok((ring, on)) => return Ok(own(ring, Some(on), kind, why)),

@@ -42,6 +42,14 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// A type, and the elements along each axis.
+    ///
+    /// # Errors
+    /// [`BufferError::TooLarge`](everwarp_buffer::BufferError::TooLarge).
+    pub fn new(dtype: DType, axes: &[usize]) -> Result<Self, RingError> {
+        let shape = Shape::new(axes)?;
+        Ok(Self { dtype, shape })
+    }
     /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.shape.count() * self.dtype.size()
@@ -76,15 +84,9 @@ impl RawKernel {
         output: Signature,
         handler: impl Handler + 'static,
     ) -> Self {
-        Self {
-            name: name.into(),
-            input,
-            output,
-            capacity: 64,
-            handler: Some(Box::new(handler)),
-            cuda: None,
-            as_device: false,
-        }
+        let mut kernel = Self::without_handler(name.into(), input, output);
+        kernel.handler = Some(Box::new(handler));
+        kernel
     }
     /// A kernel for CUDA engines only, whose streams hold 64 messages.
     pub fn for_cuda(
@@ -93,13 +95,16 @@ impl RawKernel {
         output: Signature,
         handler: CudaHandler,
     ) -> Self {
+        Self::without_handler(name.into(), input, output).cuda(handler)
+    }
+    fn without_handler(name: String, input: Signature, output: Signature) -> Self {
         Self {
-            name: name.into(),
+            name,
             input,
             output,
             capacity: 64,
             handler: None,
-            cuda: Some(handler),
+            cuda: None,
             as_device: false,
         }
     }
@@ -226,20 +231,29 @@ impl CudaHandler {
         }
     }
     /// Gives it a state of `bytes` zeros.
-    pub fn zeroed_state(mut self, bytes: usize) -> Self {
-        self.state = State::Zeros(bytes);
-        self
+    ///
+    /// # Panics
+    /// The handler is a module, whose state is its memory.
+    pub fn zeroed_state(self, bytes: usize) -> Self {
+        self.with_state(State::Zeros(bytes))
     }
     /// Gives it a range of a buffer as its state, which is leased for as long as the kernel lives.
     ///
     /// # Panics
-    /// The lease does not write on the device's side.
-    pub fn state(mut self, lease: Lease) -> Self {
+    /// The lease does not write on the device's side, or the handler is a module, whose state is its memory.
+    pub fn state(self, lease: Lease) -> Self {
         assert!(
             lease.how().side == Side::Device && lease.how().writes,
             "the kernel writes its state on the device's side"
         );
-        self.state = State::Lent(lease);
+        self.with_state(State::Lent(lease))
+    }
+    fn with_state(mut self, state: State) -> Self {
+        assert!(
+            self.form == Form::Function,
+            "a module has its memory as its state, which nothing replaces"
+        );
+        self.state = state;
         self
     }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::time::Duration;
 
-use everwarp_buffer::{Lent, Number, Shape};
+use everwarp_buffer::{Lent, Number};
 use everwarp_runtime::{Engine, ProgramRef};
 
 use crate::error::{Failure, RingError, sized};
@@ -53,14 +53,8 @@ impl<I: Number, O: Number> RingKernel<I, O> {
         output: &[usize],
         handler: impl FnMut(&[I], &mut [O]) -> Result<(), Failure> + Send + 'static,
     ) -> Result<Self, RingError> {
-        let input = Signature {
-            dtype: I::DTYPE,
-            shape: Shape::new(input)?,
-        };
-        let output = Signature {
-            dtype: O::DTYPE,
-            shape: Shape::new(output)?,
-        };
+        let input = Signature::new(I::DTYPE, input)?;
+        let output = Signature::new(O::DTYPE, output)?;
         let handler = Typed(handler, PhantomData::<fn(I) -> O>);
         Ok(Self {
             raw: RawKernel::new(name, input, output, handler),
@@ -77,13 +71,8 @@ impl<I: Number, O: Number> RingKernel<I, O> {
         output: &[usize],
         handler: CudaHandler,
     ) -> Result<Self, RingError> {
-        let signature = |dtype, axes| {
-            Ok::<_, RingError>(Signature {
-                dtype,
-                shape: Shape::new(axes)?,
-            })
-        };
-        let (input, output) = (signature(I::DTYPE, input)?, signature(O::DTYPE, output)?);
+        let input = Signature::new(I::DTYPE, input)?;
+        let output = Signature::new(O::DTYPE, output)?;
         Ok(Self {
             raw: RawKernel::for_cuda(name, input, output, handler),
             types: PhantomData,
