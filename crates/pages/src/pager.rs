@@ -906,15 +906,18 @@ impl<W, T> Pager<W, T> {
             .any(|queue| !queue.is_empty());
         queued || !self.written.is_empty() || !self.clearings.is_empty() || self.lacking() > 0
     }
-    /// Frames that the clock's hand should free.
+    /// Frames that the clock's hand should free: some are kept free for misses to come, but not more than the files have pages
+    /// that are in no frame. So where all files fit into the cache, no page ever leaves it.
     fn lacking(&self) -> usize {
         if self.rests {
             return 0;
         }
         let frames = self.shape.frames as usize;
+        let free = self.frames.free.len();
+        let elsewhere = self.regions.taken().saturating_sub((frames - free) as u64);
         let asked = self.waiting.len() + self.wanted.len();
         let target = (frames / 32 + asked).min(frames);
-        target.saturating_sub(self.frames.free.len())
+        target.min(elsewhere as usize).saturating_sub(free)
     }
     /// How many orders are on their way.
     #[cfg(test)]

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Regions {
     /// How many words are free from each first word on. No two regions touch.
     free: BTreeMap<u64, u64>,
+    /// How many words are not.
+    taken: u64,
 }
 
 impl Regions {
@@ -14,7 +16,12 @@ impl Regions {
         let free = (words > 0).then_some((0, words));
         Self {
             free: free.into_iter().collect(),
+            taken: 0,
         }
+    }
+    /// How many words all regions have.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
     /// Takes the first region that is large enough.
     pub(crate) fn take(&mut self, count: u64) -> Option<u64> {
@@ -24,10 +31,12 @@ impl Regions {
         if len > count {
             self.free.insert(first + count, len - count);
         }
+        self.taken += count;
         Some(first)
     }
     /// Gives a region back.
     pub(crate) fn give(&mut self, mut first: u64, mut count: u64) {
+        self.taken -= count;
         if let Some((&before, &len)) = self.free.range(..first).next_back()
             && before + len == first
         {
@@ -50,10 +59,11 @@ mod tests {
         let mut regions = Regions::new(10);
         let parts = [4, 3, 3].map(|count| regions.take(count));
         assert_eq!(parts, [Some(0), Some(4), Some(7)]);
-        assert_eq!(regions.take(1), None);
+        assert_eq!((regions.take(1), regions.taken()), (None, 10));
         regions.give(0, 4);
         regions.give(7, 3);
         assert_eq!(regions.take(5), None, "they do not touch");
+        assert_eq!(regions.taken(), 3);
         regions.give(4, 3);
         assert_eq!(regions.take(10), Some(0));
     }

@@ -528,3 +528,17 @@ fn a_refresh_reads_again_what_the_host_has_changed() {
     }
     world.settle();
 }
+
+#[test]
+fn pages_of_a_file_that_fits_stay_in_the_cache() {
+    for (frames, stay) in [(64, true), (63, false)] {
+        let mut world = World::new(11, frames, 64 * PAGE, 4, QUIET);
+        for _ in 0..4_000 {
+            world.any_step();
+        }
+        world.settle();
+        let stats = world.pager.stats();
+        assert_eq!(stats.read == 64, stay, "{frames} frames: {stats:?}");
+        assert!(stats.read >= 64 && world.hits > 500, "{stats:?}");
+    }
+}
