@@ -1,4 +1,5 @@
-//! Copies while the engine runs: through pinned staging memory, on a stream of their own.
+//! Copies while the engine runs, on a stream of their own: directly where the host's memory is page-locked, otherwise through
+//! a staging area, where one half is copied by the device while the other is copied by the thread.
 //!
 //! Only the copy engines are used. A memset would be a kernel, which might find no room next to a
 //! resident grid and wait for ever; so `fill` copies a filled staging area.
@@ -9,10 +10,13 @@ use everwarp_engine::EngineError;
 use everwarp_engine::sync::{lock, try_lock};
 
 use crate::driver::{Context, Pinned, Stream, call};
+use crate::locked::Locked;
 use crate::pieces::Pieces;
 
 /// Bytes of the staging area of each lane.
 const STAGING: usize = 1 << 20;
+/// Bytes that are copied at once, whatever memory they are in: less time than it takes to look.
+const SMALL: usize = 64 << 10;
 /// Copies that may be on their way at once, each filled by a thread of its own.
 const LANES: usize = 8;
 
@@ -45,23 +49,23 @@ impl Copier {
     /// # Safety
     /// - The destination is live device memory.
     pub(crate) unsafe fn write(&self, to: u64, data: &[u8]) -> Result<(), EngineError> {
+        if data.len() > SMALL {
+            // SAFETY: the caller vouches for it.
+            return unsafe { self.write_pieces(to, &mut std::iter::once(data)) };
+        }
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
-        for (i, part) in data.chunks(STAGING).enumerate() {
-            // SAFETY: the staging area is ours while the lock is held and as long as `part`.
-            unsafe {
-                std::ptr::copy_nonoverlapping(part.as_ptr(), staging.host, part.len());
-                let to = to + (i * STAGING) as u64;
-                call!(cuMemcpyHtoDAsync_v2(
-                    to,
-                    staging.host.cast(),
-                    part.len(),
-                    stream.0
-                ))?;
-            }
-            stream.synchronize()?;
+        // SAFETY: the staging area is ours while the lock is held and longer than `data`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), staging.host, data.len());
+            call!(cuMemcpyHtoDAsync_v2(
+                to,
+                staging.host.cast(),
+                data.len(),
+                stream.0
+            ))?;
         }
-        Ok(())
+        stream.synchronize()
     }
 
     /// # Safety
@@ -87,20 +91,35 @@ impl Copier {
     pub(crate) unsafe fn read(&self, from: u64, data: &mut [u8]) -> Result<(), EngineError> {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
-        for (i, part) in data.chunks_mut(STAGING).enumerate() {
-            let from = from + (i * STAGING) as u64;
-            // SAFETY: the staging area is ours while the lock is held and as long as `part`.
+        let copy = |at: usize, to: *mut u8, bytes: usize| {
+            // SAFETY: below, `to` has as many bytes, which nobody else uses until the stream has ended.
             unsafe {
                 call!(cuMemcpyDtoHAsync_v2(
-                    staging.host.cast(),
-                    from,
-                    part.len(),
+                    to.cast(),
+                    from + at as u64,
+                    bytes,
                     stream.0
                 ))
-            }?;
+            }
+        };
+        if data.len() > SMALL && Locked::look().end_around(data).is_some() {
+            copy(0, data.as_mut_ptr(), data.len())?;
+            return stream.synchronize();
+        }
+        let (half, all) = (STAGING / 2, data.len());
+        // SAFETY: within the staging area, which is ours while the lock is held.
+        let place = |part: usize| unsafe { staging.host.add(part % 2 * half) };
+        let begin = |part: usize| copy(part * half, place(part), half.min(all - part * half));
+        for (part, to) in data.chunks_mut(half).enumerate() {
+            if part == 0 {
+                begin(0)?;
+            }
             stream.synchronize()?;
-            // SAFETY: as above; the copy has ended.
-            unsafe { std::ptr::copy_nonoverlapping(staging.host, part.as_mut_ptr(), part.len()) };
+            if (part + 1) * half < all {
+                begin(part + 1)?;
+            }
+            // SAFETY: this half has been copied, and the device writes the other one.
+            unsafe { std::ptr::copy_nonoverlapping(place(part), to.as_mut_ptr(), to.len()) };
         }
         Ok(())
     }

@@ -7,8 +7,10 @@ dev_struct! {
     pub(crate) struct DevRingWords: align 64, size 128 {
         /// Whether no more messages are to be handled. The host writes it.
         pub(crate) stop: u64,
+        /// How many messages were handed over. The host writes it.
+        pub(crate) sent: u64,
         /// Spelled-out hole: the next words are in another cache line.
-        pub(crate) hole: [u64; 7],
+        pub(crate) hole: [u64; 6],
         /// The number of messages whose handling has started.
         pub(crate) started: u64,
         /// How many messages were handled, whose results can be read.
@@ -33,7 +35,7 @@ dev_struct! {
 dev_struct! {
     /// Words of a kernel that only its tasks reach.
     pub(crate) struct DevRingOwn: align 8, size 24 {
-        /// Messages that were counted and not handled yet.
+        /// Messages that kicks have brought less those that turns have taken off; may be below zero.
         pub(crate) counted: u64,
         /// The number of the next message.
         pub(crate) next: u64,

@@ -203,6 +203,9 @@ impl Far {
         let done = self.words.word(std::mem::offset_of!(DevRingWords, done));
         done.load(Ordering::Acquire)
     }
+    fn sent(&self) -> &AtomicU64 {
+        self.words.word(std::mem::offset_of!(DevRingWords, sent))
+    }
     /// Whether results can be taken back.
     pub(crate) fn has_moved(&self) -> bool {
         self.done() != self.taken.load(Ordering::Relaxed)
@@ -319,6 +322,8 @@ impl Far {
             };
             refused |= !self.write(inner, shared, job);
         }
+        // Release: a turn reads the messages after this.
+        self.sent().store(inner.sent, Ordering::Release);
         (self.kick(inner, shared), refused)
     }
     /// Says how many messages were written, and starts a turn after a stop.
@@ -352,8 +357,8 @@ impl Far {
             if !matches!(shared.state().phase, Phase::Active | Phase::Draining) {
                 return Ok(());
             }
-            // No task of the kernel is left, and this many messages are counted.
-            let left = inner.kicked - self.done();
+            // No task of the kernel is left, and this many messages are counted. A turn may have handled some whose kick is owed.
+            let left = inner.kicked.saturating_sub(self.done());
             self.stop().store(0, Ordering::Release);
             inner.stopped = false;
             if left > 0 {
