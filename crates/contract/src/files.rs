@@ -10,6 +10,9 @@
 //!
 //! A completion names a held group and a task. A task of the program's door function spawns it there.
 //!
+//! Where the host does not reach the engine's memory, it reads into an *arena* of its own memory that tasks reach. Tasks of the door
+//! copy from there: see `DevFileCopy`.
+//!
 //! Tasks that find the ring full try again, and may keep all workers busy. So the door's tasks are urgent: they make room. What
 //! they spawn has the priority of the task that asked.
 
@@ -157,8 +160,14 @@ crate::dev_consts! {
     pub const FILE_DOOR_CLOSE = 3;
     /// Tag of the door's task that carries out orders: the first and how many.
     pub const FILE_DOOR_ORDERS = 4;
-    /// The most completions that one task of the door spawns.
-    pub const FILE_DOOR_STEP = 8;
+    /// Tag of the door's task that copies from the arena: the first record and how many.
+    pub const FILE_DOOR_COPY = 5;
+    /// The most completions that one task of the door spawns, one for each lane of its warp.
+    pub const FILE_DOOR_STEP = 32;
+    /// `DevFileCopy::from`: zeros are written.
+    pub const FILE_COPY_ZEROS = 0xffff_ffff;
+    /// The most bytes of a `DevFileCopy`.
+    pub const FILE_COPY_MOST = 0x4000;
     /// The most requests that the host takes at a time.
     pub const FILE_TAKE_STEP = 256;
     /// What the waiting task reports when the ring is closed and empty.
@@ -224,6 +233,19 @@ crate::dev_struct! {
         pub page: u64,
         /// The bits that say where the page is; 0: it could not be read, and the task holds it no more.
         pub word: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// Bytes of the arena that go to the engine's memory. A warp copies 16 bytes with each lane at a time, so both addresses have the
+    /// same remainder when they are divided by 16.
+    pub struct DevFileCopy: align 16, size 16 {
+        /// Where in the arena they begin, or `FILE_COPY_ZEROS`.
+        pub from: u32,
+        /// How many they are, up to `FILE_COPY_MOST`.
+        pub len: u32,
+        /// Where they go: an address in the engine's memory.
+        pub to: u64,
     }
 }
 
@@ -353,7 +375,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// The files of an instance: a field of its parameters.
-    pub struct DevFiles: align 16, size 96 {
+    pub struct DevFiles: align 16, size 128 {
         /// Requests.
         pub requests: DevPtr<DevFileRequest>,
         /// Completions.
@@ -366,5 +388,15 @@ crate::dev_struct! {
         pub done_slots: u32,
         /// The page cache.
         pub pages: DevPages,
+        /// The arena, if there is one: memory of the host.
+        pub arena: DevPtr<u8>,
+        /// What is to be copied from there, also in memory of the host.
+        pub copies: DevPtr<DevFileCopy>,
+        /// Bytes of the arena.
+        pub arena_bytes: u32,
+        /// How many records `copies` has.
+        pub copy_slots: u32,
+        /// Spelled-out hole.
+        pub hole: u64,
     }
 }

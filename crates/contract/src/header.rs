@@ -65,6 +65,7 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     actor::DevActorControl::write_struct(out)?;
     files::DevFileRequest::write_struct(out)?;
     files::DevFileDone::write_struct(out)?;
+    files::DevFileCopy::write_struct(out)?;
     files::DevFileStat::write_struct(out)?;
     files::DevFileList::write_struct(out)?;
     files::DevFileEntry::write_struct(out)?;

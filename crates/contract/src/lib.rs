@@ -32,8 +32,8 @@ pub mod wgpu;
 pub use actor::{DevActor, DevActorControl, DevActors, DevMessage};
 pub use control::DevWords;
 pub use files::{
-    DevEvent, DevFileControl, DevFileDone, DevFileEntry, DevFileList, DevFileRequest, DevFileStat,
-    DevFiles, DevNetAddress,
+    DevEvent, DevFileControl, DevFileCopy, DevFileDone, DevFileEntry, DevFileList, DevFileRequest,
+    DevFileStat, DevFiles, DevNetAddress,
 };
 pub use group::DevGroup;
 pub use heap::{DevHeap, DevHeapCounters, DevHeapError, DevHeapOwner, DevHeapPage};

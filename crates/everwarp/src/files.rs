@@ -14,7 +14,7 @@
 //!
 //! dev_struct! {
 //!     /// Parameters.
-//!     pub struct DevFirst: align 16, size 112 {
+//!     pub struct DevFirst: align 16, size 144 {
 //!         /// The files.
 //!         pub files: DevFiles,
 //!         /// Where the bytes go.
@@ -33,7 +33,7 @@
 //!         /// Reports how many there were.
 //!         END: lane(end),
 //!         /// The door of the files.
-//!         DOOR: lane(files_door).spawns(FILE_DOOR_STEP as u16),
+//!         DOOR: warp(files_door).spawns(FILE_DOOR_STEP as u16),
 //!     }
 //! }
 //!
@@ -87,10 +87,10 @@ pub use everwarp_files::{
     Recording, RuleError,
 };
 pub use everwarp_files::{
-    BACKEND_SETTING, Backend, BackendError, CacheConfig, DevEvent, DevFileEntry, DevFileList,
-    DevFileStat, DevFiles, DevNetAddress, EVENT_END, EVENT_INPUT, EVENT_KEY, EVENT_MOUSE,
-    EVENT_SIGNAL, EVENT_SIZE, EVENT_WATCHING, FILE_BACKGROUND, FILE_CACHED, FILE_CREATE,
-    FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_INTERACTIVE,
+    ArenaConfig, BACKEND_SETTING, Backend, BackendError, CacheConfig, DevEvent, DevFileEntry,
+    DevFileList, DevFileStat, DevFiles, DevNetAddress, EVENT_END, EVENT_INPUT, EVENT_KEY,
+    EVENT_MOUSE, EVENT_SIGNAL, EVENT_SIZE, EVENT_WATCHING, FILE_BACKGROUND, FILE_CACHED,
+    FILE_CREATE, FILE_DOOR_STEP, FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_INTERACTIVE,
     FILE_KIND_DIRECTORY, FILE_KIND_LINK, FILE_KIND_OTHER, FILE_KIND_REGULAR, FILE_MOST, FILE_NEW,
     FILE_NORMAL, FILE_SPAWNS, FILE_UNORDERED, Faults, FileEnd, FileErrno, FileHandle, FileStats,
     FileTask, Files, FilesConfig, FilesError, Got, Page, PageStats, RequestClass, Rights,

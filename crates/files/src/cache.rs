@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout};
 use everwarp_pages::{CachedFile, Pager, Run, Shape};
-use everwarp_runtime::{Buffer, Engine, EngineKind};
+use everwarp_runtime::{Buffer, Engine};
 
 use crate::config::CacheConfig;
 use crate::errno::FileErrno;
@@ -19,13 +19,6 @@ use crate::handles::Handles;
 use crate::open_file::OpenFile;
 use crate::request::After;
 use crate::table_words::words_of;
-
-/// A read of pages into their frames, or into a stage where the host does not reach them.
-#[derive(Debug)]
-pub(crate) struct PageRead {
-    pub(crate) run: Run,
-    pub(crate) stage: Vec<u8>,
-}
 
 /// The most orders that are on their way at a time.
 pub(crate) const ORDERS: usize = 1024;
@@ -100,18 +93,19 @@ pub(crate) struct Cache {
     pub(crate) page_bits: u32,
     pub(crate) patience: Duration,
     /// Whether the host reaches frames by their addresses.
-    pub(crate) reaches: bool,
+    reaches: bool,
     brain: Mutex<Brain>,
     /// Rings when there may be orders.
     pub(crate) bell: Condvar,
 }
 
 impl Cache {
-    /// The cache of a configuration; `None` if it has none.
+    /// The cache of a configuration; `None` if it has none. `reaches`: the host reads into frames by their addresses.
     pub(crate) fn new(
         engine: &Engine,
         config: CacheConfig,
         handles: u32,
+        reaches: bool,
     ) -> Result<Option<Self>, FilesError> {
         if config.bytes == 0 {
             return Ok(None);
@@ -150,11 +144,11 @@ impl Cache {
             written: engine.buffer(frames as usize)?,
             bytes: Arc::new(engine.buffer((frames * page) as usize)?),
             files: engine.buffer(handles as usize * FILE)?,
-            orders: engine.buffer(ORDERS * ORDER)?,
+            orders: engine.near_buffer(ORDERS * ORDER)?,
             handles,
             page_bits,
             patience: config.patience,
-            reaches: engine.kind() == EngineKind::Cpu,
+            reaches,
             brain: Mutex::new(Brain {
                 pager: Pager::new(shape),
                 files: HashMap::new(),
@@ -311,16 +305,16 @@ impl Cache {
 
 /// Reads of pages into their frames.
 impl Cache {
-    /// Begins a read. The rest of the last frame is zeroed.
-    pub(crate) fn begin_run(&self, run: Run) -> PageRead {
+    /// How many bytes of a run's page are read, by its place in the run.
+    fn bytes_of(&self, run: &Run, at: usize) -> usize {
         let page = 1_usize << self.page_bits;
-        let len = run.bytes as usize;
-        if !self.reaches {
-            let stage = vec![0; run.frames.len() * page];
-            return PageRead { run, stage };
-        }
+        (run.bytes as usize).saturating_sub(at * page).min(page)
+    }
+    /// Zeroes what a read leaves of its frames, where the host reaches them.
+    pub(crate) fn zero_rest(&self, run: &Run) {
+        let page = 1_usize << self.page_bits;
         for (at, &frame) in run.frames.iter().enumerate() {
-            let bytes = len.saturating_sub(at * page).min(page);
+            let bytes = self.bytes_of(run, at);
             if let Some(first) = self.frame(frame)
                 && bytes < page
             {
@@ -328,42 +322,30 @@ impl Cache {
                 unsafe { first.add(bytes).write_bytes(0, page - bytes) };
             }
         }
-        PageRead {
-            run,
-            stage: Vec::new(),
-        }
     }
-    /// Where the bytes of a read go: to its frames, or to its stage.
-    pub(crate) fn ranges(&self, pages: &mut PageRead) -> Vec<(*mut u8, usize)> {
-        let len = pages.run.bytes as usize;
-        if !self.reaches {
-            return vec![(pages.stage.as_mut_ptr(), len)];
-        }
-        let page = 1_usize << self.page_bits;
-        let frames = pages.run.frames.iter().enumerate();
-        let range = |(at, &frame): (usize, &u32)| {
-            let bytes = len.saturating_sub(at * page).min(page);
-            Some((self.frame(frame)?, bytes))
-        };
+    /// Where the bytes of a read go, where the host reaches the frames.
+    pub(crate) fn ranges(&self, run: &Run) -> Vec<(*mut u8, usize)> {
+        let frames = run.frames.iter().enumerate();
+        let range =
+            |(at, &frame): (usize, &u32)| Some((self.frame(frame)?, self.bytes_of(run, at)));
         frames.filter_map(range).collect()
     }
-    /// Ends a read with the number of bytes that have come, or with an error. Copies the stage to the frames.
-    pub(crate) fn end_run(
+    /// Where tasks find the bytes of a run's frames: the address and the length of each part, for bytes `from..to`.
+    pub(crate) fn addresses(
         &self,
-        pages: PageRead,
-        got: u64,
-        error: Option<FileErrno>,
-    ) -> (Run, u64, Option<FileErrno>) {
-        let PageRead { run, stage } = pages;
+        run: &Run,
+        from: usize,
+        to: usize,
+    ) -> impl Iterator<Item = (u64, usize)> {
         let page = 1_usize << self.page_bits;
-        if !stage.is_empty() {
-            for (at, &frame) in run.frames.iter().enumerate() {
-                let bytes = &stage[at * page..][..page];
-                if self.bytes.write_at(frame as usize * page, bytes).is_err() {
-                    return (run, (at * page) as u64, Some(FileErrno::IO));
-                }
-            }
-        }
-        (run, got, error)
+        let to = to.min(run.frames.len() * page);
+        let pages = from / page..to.div_ceil(page);
+        pages.filter_map(move |at| {
+            let begin = from.max(at * page);
+            let end = to.min((at + 1) * page);
+            let frame = u64::from(*run.frames.get(at)?) << self.page_bits;
+            let first = self.bytes.ptr().address() + frame + (begin % page) as u64;
+            (begin < end).then_some((first, end - begin))
+        })
     }
 }

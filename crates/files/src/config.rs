@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use everwarp_io::Backend;
 
+use crate::error::FilesError;
 use crate::faults::Faults;
 
 /// The sizes of an instance's files.
@@ -30,6 +31,55 @@ pub struct FilesConfig {
     pub faults: Option<Faults>,
     /// The page cache. Without one, no file can be opened as cached.
     pub cache: CacheConfig,
+    /// The host's memory through which files are read where the host does not reach the engine's memory: on a GPU.
+    pub arena: ArenaConfig,
+}
+
+/// The memory of the host into which files are read, and from which tasks copy to the engine's memory. It is page-locked, and stays so
+/// until the process ends. A read that finds no room there waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArenaConfig {
+    /// Bytes in all, of which each thread has as many; 0: 2 MiB for each, or as `EVERWARP_FILE_ARENA=BYTES` says.
+    pub bytes: u64,
+    /// Reads go this way on the CPU engine, too. Tests do that, and so does `EVERWARP_FILE_ARENA`.
+    pub always: bool,
+}
+
+/// The variable that sets the arena's size, and has it used on the CPU engine.
+const ARENA_SETTING: &str = "EVERWARP_FILE_ARENA";
+
+impl ArenaConfig {
+    /// This configuration, or that of the environment if this one says nothing.
+    ///
+    /// # Errors
+    /// The variable's value is not a number.
+    pub(crate) fn or_environment(self) -> Result<Self, FilesError> {
+        if self != Self::default() {
+            return Ok(self);
+        }
+        let bytes = number_of(ARENA_SETTING, "the arena's bytes")?;
+        Ok(Self {
+            bytes: bytes.unwrap_or(0),
+            always: bytes.is_some(),
+        })
+    }
+}
+
+/// The number that a variable of the environment has; `None` if it is not set.
+///
+/// # Errors
+/// [`FilesError::Setting`]: it is not a number. `what` says what it should be.
+pub(crate) fn number_of(name: &'static str, what: &'static str) -> Result<Option<u64>, FilesError> {
+    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    let number = number.ok_or_else(|| FilesError::Setting {
+        name,
+        what,
+        value: value.to_string_lossy().into_owned(),
+    })?;
+    Ok(Some(number))
 }
 
 /// The sizes of a page cache.
@@ -82,6 +132,7 @@ impl Default for FilesConfig {
             backend: None,
             faults: None,
             cache: CacheConfig::default(),
+            arena: ArenaConfig::default(),
         }
     }
 }
@@ -114,4 +165,6 @@ pub struct FileStats {
     pub bytes: u64,
     /// Open files, timers and sockets.
     pub open: usize,
+    /// Bytes of the arena that reads have (`FilesConfig::arena`).
+    pub arena: u64,
 }

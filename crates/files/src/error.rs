@@ -70,7 +70,7 @@ pub enum FilesError {
     },
     /// The program's door is not declared as it must be.
     #[error(
-        "function {function} of `{program}` is no door for files: declare it as a lane with .spawns({room}) or more, and \
+        "function {function} of `{program}` is no door for files: declare it as a warp with .spawns({room}) or more, and \
          call everwarp::files::door in it"
     )]
     Door {
@@ -99,10 +99,12 @@ pub enum FilesError {
         source: io::Error,
     },
     /// A setting in the environment is wrong.
-    #[error("{name} is `{value}`: give a number, the seed, or unset it")]
+    #[error("{name} is `{value}`: give a number, {what}, or unset it")]
     Setting {
         /// The variable.
         name: &'static str,
+        /// What it should be.
+        what: &'static str,
         /// Its value.
         value: String,
     },

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::config::number_of;
 use crate::error::FilesError;
 
 /// Seeded faults of the system calls that serve requests. The numbers are chances in a thousand for each call.
@@ -53,14 +54,6 @@ impl Faults {
     /// # Errors
     /// The variable's value is not a number.
     pub(crate) fn of_environment() -> Result<Option<Self>, FilesError> {
-        let Some(value) = std::env::var_os(SETTING).filter(|value| !value.is_empty()) else {
-            return Ok(None);
-        };
-        let seed = value.to_str().and_then(|text| text.parse().ok());
-        let seed = seed.ok_or_else(|| FilesError::Setting {
-            name: SETTING,
-            value: value.to_string_lossy().into_owned(),
-        })?;
-        Ok(Some(Self::hidden(seed)))
+        Ok(number_of(SETTING, "the seed")?.map(Self::hidden))
     }
 }

@@ -12,6 +12,7 @@ use everwarp_io::{Backend, Connection, Events, Listener, Network};
 use everwarp_pages::PageStats;
 use everwarp_runtime::{Buffer, Engine, EngineKind, Instance, Shape};
 
+use crate::arena::Arena;
 use crate::cache::Cache;
 use crate::config::{FileHandle, FileStats, FilesConfig, Rights};
 use crate::errno::FileErrno;
@@ -138,7 +139,6 @@ impl Files {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let buffer = |words: usize| engine.buffer(words).map(Arc::new);
         let slots = config.requests.max(DONE_SLOTS) as usize;
-        let cache = Cache::new(engine, config.cache, config.handles)?;
         let waits = Waits::new(config.timers as usize);
         let waits = waits.map_err(|source| FilesError::Waiting { source })?;
         let threads = match config.threads {
@@ -146,6 +146,8 @@ impl Files {
             threads => threads as usize,
         };
         let rings = rings(config.backend, threads)?;
+        let arena = Arena::new(engine, config.arena.or_environment()?, threads)?;
+        let cache = Cache::new(engine, config.cache, config.handles, arena.is_none())?;
         let sockets = match config.sockets {
             0 => config.handles,
             sockets => sockets,
@@ -154,6 +156,7 @@ impl Files {
             system: System::new(faults, record),
             handles: Handles::new(config.handles, sockets),
             cache,
+            arena,
             waits,
             workers: threads,
             wakes: rings.iter().map(Ring::wake).collect(),
@@ -168,7 +171,7 @@ impl Files {
             rings: Mutex::new(rings),
             control: buffer(size_of::<DevFileControl>() / 8)?,
             requests: buffer(config.requests as usize * REQUEST)?,
-            done: buffer(slots * DONE)?,
+            done: Arc::new(engine.near_buffer(slots * DONE)?),
             serving: Mutex::default(),
         })
     }
@@ -185,6 +188,10 @@ impl Files {
                 Some(cache) => cache.tables(),
                 None => DevPages::ZERO,
             },
+            ..match &self.server.arena {
+                Some(arena) => arena.tables(),
+                None => DevFiles::ZERO,
+            }
         }
     }
     /// Grants the directory at a path. Returns its number, which counts from 0.
@@ -318,7 +325,7 @@ impl Files {
         let room = FILE_DOOR_STEP as u16;
         let function = program.functions.get(door as usize);
         let fits = |f: &&everwarp_runtime::Function| {
-            f.shape == Shape::Lane && f.spawns && f.max_spawn >= room
+            f.shape == Shape::Warp && f.spawns && f.max_spawn >= room
         };
         if function.filter(fits).is_none() {
             return Err(FilesError::Door {
@@ -369,10 +376,8 @@ impl Files {
                     server.keep_waits();
                 } else if number == last {
                     server.take(&port);
-                } else if let Some(ring) = ring {
-                    server.move_jobs(number - 3, ring);
                 } else {
-                    server.do_jobs();
+                    server.work_as(number - 3, ring, &port);
                 }
             });
             match spawned {
@@ -407,6 +412,7 @@ impl Files {
             refused: refused[0],
             bytes,
             open: server.handles.open(),
+            arena: server.arena.as_ref().map_or(0, Arena::used),
         })
     }
 }

@@ -26,11 +26,15 @@ mod task;
 mod time_task;
 
 #[cfg(target_os = "linux")]
+mod arena;
+#[cfg(target_os = "linux")]
 mod bell;
 #[cfg(target_os = "linux")]
 mod cache;
 #[cfg(target_os = "linux")]
 mod clock;
+#[cfg(target_os = "linux")]
+mod copying;
 #[cfg(target_os = "linux")]
 mod delivery;
 #[cfg(target_os = "linux")]
@@ -69,6 +73,8 @@ mod orders;
 #[cfg(target_os = "linux")]
 mod paging;
 #[cfg(target_os = "linux")]
+mod plain;
+#[cfg(target_os = "linux")]
 mod port;
 #[cfg(target_os = "linux")]
 mod record;
@@ -88,7 +94,7 @@ mod waiting;
 mod waits;
 
 pub use class::RequestClass;
-pub use config::{CacheConfig, FileHandle, FileStats, FilesConfig, Rights};
+pub use config::{ArenaConfig, CacheConfig, FileHandle, FileStats, FilesConfig, Rights};
 pub use errno::FileErrno;
 pub use error::FilesError;
 pub use everwarp_contract::files::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use everwarp_runtime::{Buffer, EngineKind};
+use everwarp_runtime::Buffer;
 
 use crate::errno::FileErrno;
 use crate::system::System;
@@ -30,10 +30,11 @@ pub(crate) struct Range {
 }
 
 impl Memory {
-    pub(crate) fn new(kind: EngineKind) -> Self {
+    /// `reaches`: the host reads and writes buffers by their addresses.
+    pub(crate) fn new(reaches: bool) -> Self {
         Self {
             buffers: RwLock::default(),
-            reaches: kind == EngineKind::Cpu,
+            reaches,
         }
     }
     pub(crate) fn share(&self, buffer: Arc<Buffer<u8>>) {
@@ -67,6 +68,10 @@ impl Range {
         // SAFETY: the range was checked to be inside the buffer.
         self.reaches.then(|| unsafe { first.add(self.start) })
     }
+    /// Where its first byte is for tasks.
+    pub(crate) fn address(&self) -> u64 {
+        self.buffer.ptr().address() + self.start as u64
+    }
     /// How many bytes it has.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -86,7 +91,7 @@ impl Range {
         self.put(0, &bytes[..bytes.len().min(self.len)])
     }
     /// Copies bytes in, from number `at` on.
-    pub(crate) fn put(&self, at: usize, bytes: &[u8]) -> Result<(), FileErrno> {
+    fn put(&self, at: usize, bytes: &[u8]) -> Result<(), FileErrno> {
         let copied = self.buffer.write_at(self.start + at, bytes);
         copied.map_err(|_| FileErrno::IO)
     }

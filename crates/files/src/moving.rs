@@ -1,19 +1,23 @@
-//! What a thread does with its io_uring: reads and syncs of files, and reads of pages. All else is done with plain calls.
+//! What a thread does with its io_uring: reads and syncs of files, and reads of pages. All else is done with plain calls. Where reads go
+//! through the arena, a thread without an io_uring does the same, with a plain call for each read.
 
 use std::fs::File;
 use std::sync::Arc;
 
+use everwarp_contract::DevFileCopy;
 use everwarp_pages::Run;
 
-use crate::cache::PageRead;
+use crate::cache::Cache;
+use crate::copying::{Piece, Staging, clear};
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::memory::Range;
 use crate::open_file::OpenFile;
+use crate::plain::PlainMover;
 use crate::request::{Op, Request};
 use crate::server::{Job, Server, Strike};
 use crate::system::{PATIENCE, offset, part_of};
-use crate::uring::{Asked, Mover, Ring};
+use crate::uring::{Asked, Mover, PLACES};
 
 /// Bytes that are read with one call, and those of a request in the background: between two calls others have their turn.
 const PIECE: usize = 1 << 20;
@@ -24,7 +28,52 @@ const AT_ONCE: usize = 64 << 10;
 const TOGETHER: usize = 32;
 
 /// What a thread has on its way.
-pub(crate) type Moves = Mover<Move>;
+pub(crate) enum Moves {
+    Ring(Mover<Move>),
+    Plain(PlainMover<Move>),
+}
+
+impl Moves {
+    fn room(&self) -> usize {
+        match self {
+            Self::Ring(mover) => mover.room(),
+            Self::Plain(_) => PLACES,
+        }
+    }
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Ring(mover) => mover.is_empty(),
+            Self::Plain(_) => true,
+        }
+    }
+    /// # Safety
+    /// - As of [`Mover::push`].
+    unsafe fn push(&mut self, moving: Move, file: &Source, asked: Asked) {
+        // SAFETY: by the caller's word.
+        unsafe {
+            match self {
+                Self::Ring(mover) => mover.push(moving, file, asked),
+                Self::Plain(mover) => mover.push(moving, file, asked),
+            }
+        }
+    }
+    fn cancel(&mut self, is: impl FnMut(&mut Move) -> bool) {
+        if let Self::Ring(mover) = self {
+            mover.cancel(is);
+        }
+    }
+    fn turn(&mut self, waits: bool) {
+        if let Self::Ring(mover) = self {
+            mover.turn(waits);
+        }
+    }
+    fn take_ended(&mut self) -> Vec<(Move, i32)> {
+        match self {
+            Self::Ring(mover) => mover.take_ended(),
+            Self::Plain(mover) => mover.take_ended(),
+        }
+    }
+}
 
 /// Something on its way.
 #[derive(Debug)]
@@ -36,28 +85,38 @@ pub(crate) struct Move {
     refused: u32,
     /// It was given up.
     struck: Option<FileErrno>,
+    /// Where the next bytes are read to, if they go through the arena.
+    piece: Option<Piece>,
 }
 
 #[derive(Debug)]
 enum What {
-    /// A read of a file. Where the host does not reach the range, a piece at a time goes to the stage.
+    /// A read of a file.
     Read {
         file: Arc<OpenFile>,
         request: Request,
-        stage: Vec<u8>,
     },
     Sync {
         file: Arc<OpenFile>,
         request: Request,
     },
-    /// A read of pages.
-    Pages { file: Arc<File>, pages: PageRead },
+    /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it.
+    Pages {
+        file: Arc<File>,
+        run: Run,
+        cleared: bool,
+    },
 }
+
+/// A read of pages that has ended: how many bytes there were, and an error number.
+pub(crate) type Ended = (Run, u64, Option<u32>);
 
 /// What a turn of a read has led to.
 enum Next {
     /// It goes on.
     Goes(Move),
+    /// Its bytes are in the arena.
+    Arrived,
     /// It has ended with how many bytes, and an error.
     Ends(Move, Option<FileErrno>),
 }
@@ -70,13 +129,20 @@ fn range_of(request: &Request) -> Option<(u64, &Range)> {
 }
 
 impl Server {
-    /// Does jobs through a ring until all are done and no more can come.
-    pub(crate) fn move_jobs(&self, number: usize, ring: Ring) {
+    /// Does jobs until all are done and no more can come: reads in the way that `moves` says, and by way of the arena if it is `staging`.
+    pub(crate) fn move_jobs(
+        &self,
+        number: usize,
+        mut moves: Moves,
+        mut staging: Option<Staging<'_>>,
+    ) {
         let mut driver = Driver::default();
-        let mut moves = Moves::new(ring);
+        let staging = &mut staging;
         let mut taken = Vec::new();
         loop {
             self.deliver();
+            // Reads that wait for room in the arena come before other jobs. Some of those that have room are on their way.
+            let blocked = staging.as_ref().is_some_and(|s| !s.blocked.is_empty());
             let (strikes, waits) = {
                 let mut work = self.work();
                 loop {
@@ -84,9 +150,13 @@ impl Server {
                         // The drop waits for what is on its way.
                         return;
                     }
-                    let strikes = std::mem::take(&mut work.strikes[number]);
+                    let strikes = work.strikes.get_mut(number);
+                    let strikes = strikes.map(std::mem::take).unwrap_or_default();
                     let share = work.jobs.len().div_ceil(self.workers);
-                    let share = share.clamp(1, TOGETHER).min(moves.room());
+                    let share = match blocked {
+                        true => 0,
+                        false => share.clamp(1, TOGETHER).min(moves.room()),
+                    };
                     while taken.len() < share
                         && let Some(job) = work.jobs.pop()
                     {
@@ -114,12 +184,15 @@ impl Server {
             // These concern reads that are on their way. The jobs that were taken with them came later.
             for strike in strikes {
                 moves.cancel(|moving| moving.strike(&strike));
+                for moving in staging.iter_mut().flat_map(|s| &mut s.blocked) {
+                    moving.strike(&strike);
+                }
             }
             for job in taken.drain(..) {
                 if !self.is_for_ring(&job) {
                     self.do_job(job, &mut driver);
                 } else if !(alone && self.does_at_once(&job)) {
-                    self.begin(&mut moves, job);
+                    self.begin(&mut moves, staging, job);
                 }
             }
             if waits || !moves.is_empty() {
@@ -128,7 +201,7 @@ impl Server {
             if waits {
                 self.work().in_rings.retain(|&waiting| waiting != number);
             }
-            self.end_moves(&mut moves);
+            self.end_moves(&mut moves, staging);
         }
     }
 
@@ -167,142 +240,225 @@ impl Server {
         true
     }
 
-    fn begin(&self, moves: &mut Moves, job: Job) {
+    fn begin(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>, job: Job) {
         let start = |what| Move {
             what,
             done: 0,
             refused: 0,
             struck: None,
+            piece: None,
         };
         match job {
             Job::Of(file, request) => {
                 let what = match request.op {
                     Op::Sync => What::Sync { file, request },
-                    _ => What::Read {
-                        file,
-                        request,
-                        stage: Vec::new(),
-                    },
+                    _ => What::Read { file, request },
                 };
-                self.advance(moves, start(what));
+                self.make_room(moves, staging);
+                self.advance(moves, staging, start(what));
             }
             Job::Read(runs) => {
                 let Some(cache) = &self.cache else { return };
                 for (file, run) in runs {
-                    let pages = cache.begin_run(run);
-                    let moving = start(What::Pages { file, pages });
-                    if moves.room() == 0 {
-                        // As many as a ring has places are on their way: some end first.
-                        moves.turn(true);
-                        self.end_moves(moves);
-                    }
-                    self.advance(moves, moving);
+                    cache.zero_rest(&run);
+                    let cleared = staging.is_none();
+                    self.make_room(moves, staging);
+                    self.advance(moves, staging, start(What::Pages { file, run, cleared }));
                 }
             }
             _ => unreachable!("it is for the ring"),
         }
     }
-    /// Submits the next piece of something, or ends it.
-    fn advance(&self, moves: &mut Moves, mut moving: Move) {
+    /// If as many as a ring has places are on their way, some end first.
+    fn make_room(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>) {
+        while moves.room() == 0 {
+            moves.turn(true);
+            self.end_moves(moves, staging);
+        }
+    }
+    /// Where in its file the next bytes of a read are, and how many of them one call reads; 0 if nothing is left.
+    fn next_bytes(&self, moving: &Move) -> Result<(u64, usize), FileErrno> {
         let done = moving.done;
-        let asked = match &mut moving.what {
-            What::Sync { .. } => self.system.happens().map(|()| Asked::Sync),
-            What::Read { request, stage, .. } => {
+        let (from, left, piece) = match &moving.what {
+            What::Sync { .. } => return Ok((0, 0)),
+            What::Read { request, .. } => {
                 let (from, to) = range_of(request).expect("it is a read");
                 let piece = match request.after.class {
                     crate::RequestClass::Background => SMALL_PIECE,
                     _ => PIECE,
                 };
-                let left = to.len() - done;
-                let fate = match left {
-                    0 => Ok(0),
-                    left => offset(from.saturating_add(done as u64))
-                        .map_err(FileErrno::from)
-                        .and_then(|_| self.system.read_part(left.min(piece))),
-                };
-                fate.map(|len| Asked::Read {
-                    to: match to.bytes() {
-                        // SAFETY: the part is inside the range.
-                        Some(first) => unsafe { first.add(done) },
-                        None => {
-                            stage.resize(len, 0);
-                            stage.as_mut_ptr()
-                        }
-                    },
-                    len,
-                    from: from.saturating_add(done as u64),
-                })
+                (from, to.len() - done, piece)
             }
-            What::Pages { pages, .. } => {
+            What::Pages { run, .. } => {
                 let cache = self.cache.as_ref().expect("it has pages");
-                let ranges = cache.ranges(pages);
-                let (len, from) = (pages.run.bytes as usize, pages.run.first << cache.page_bits);
-                let fate = match len - done {
-                    0 => Ok(0),
-                    left => self.system.read_part(left),
-                };
-                fate.map(|part| Asked::ReadParts {
-                    parts: part_of(&ranges, done, part),
-                    from: from + done as u64,
-                })
+                let from = run.first << cache.page_bits;
+                (from, run.bytes as usize - done, usize::MAX)
             }
         };
-        match asked {
-            // Nothing is left to be read.
-            Ok(Asked::Read { len: 0, .. }) => self.end_move(moving, None, &mut Vec::new()),
-            Ok(asked) => {
+        let from = from.saturating_add(done as u64);
+        if left == 0 {
+            return Ok((from, 0));
+        }
+        offset(from)?;
+        Ok((from, self.system.read_part(left.min(piece))?))
+    }
+    /// What the next call for a move does, where the host reaches what it fills. `None` if nothing is left to be read.
+    fn plan(&self, moving: &Move) -> Result<Option<Asked>, FileErrno> {
+        if matches!(moving.what, What::Sync { .. }) {
+            return self.system.happens().map(|()| Some(Asked::Sync));
+        }
+        let (from, len) = self.next_bytes(moving)?;
+        if len == 0 {
+            return Ok(None);
+        }
+        Ok(Some(match &moving.what {
+            What::Pages { run, .. } => {
+                let cache = self.cache.as_ref().expect("it has pages");
+                let parts = part_of(&cache.ranges(run), moving.done, len);
+                Asked::ReadParts { parts, from }
+            }
+            What::Read { request, .. } => {
+                let (_, to) = range_of(request).expect("it is a read");
+                let first = to.bytes().expect("without an arena the host reaches it");
+                // SAFETY: the part is inside the range.
+                let to = unsafe { first.add(moving.done) };
+                Asked::Read { to, len, from }
+            }
+            What::Sync { .. } => Asked::Sync,
+        }))
+    }
+    /// The same by way of the arena. `Ok(None)`: the move is among those that have arrived, or that are blocked.
+    fn plan_staged(
+        &self,
+        mut moving: Move,
+        staging: &mut Staging<'_>,
+    ) -> Result<Option<(Move, Asked)>, (Move, FileErrno)> {
+        if matches!(moving.what, What::Sync { .. }) {
+            return match self.system.happens() {
+                Ok(()) => Ok(Some((moving, Asked::Sync))),
+                Err(error) => Err((moving, error)),
+            };
+        }
+        let (from, len) = match self.next_bytes(&moving) {
+            Ok(next) => next,
+            Err(error) => return Err((moving, error)),
+        };
+        if len == 0 {
+            staging.arrived.push(moving);
+            return Ok(None);
+        }
+        let to = match &moving.what {
+            What::Read { request, .. } => {
+                let (_, to) = range_of(request).expect("it is a read");
+                to.address() + moving.done as u64
+            }
+            // Frames have the alignment of pages.
+            _ => moving.done as u64,
+        };
+        let Some((piece, to, len)) = staging.take(to, len) else {
+            staging.blocked.push(moving);
+            return Ok(None);
+        };
+        moving.piece = Some(piece);
+        Ok(Some((moving, Asked::Read { to, len, from })))
+    }
+    /// Submits the next piece of something, or ends it. With an arena it may have to wait for room first.
+    fn advance(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>, moving: Move) {
+        let planned = match (moving.struck, staging) {
+            (Some(error), _) => Err((moving, Some(error))),
+            // Moves that were blocked are more than those that have ended.
+            (None, Some(staging)) if moves.room() == 0 => return staging.blocked.push(moving),
+            (None, Some(staging)) => match self.plan_staged(moving, staging) {
+                Ok(None) => return,
+                Ok(Some(planned)) => Ok(planned),
+                Err((moving, error)) => Err((moving, Some(error))),
+            },
+            (None, None) => match self.plan(&moving) {
+                Ok(Some(asked)) => Ok((moving, asked)),
+                Ok(None) => Err((moving, None)),
+                Err(error) => Err((moving, Some(error))),
+            },
+        };
+        match planned {
+            Ok((moving, asked)) => {
                 let file = match &moving.what {
                     What::Read { file, .. } | What::Sync { file, .. } => Source::Open(file.clone()),
                     What::Pages { file, .. } => Source::Plain(file.clone()),
                 };
-                // SAFETY: the request keeps its buffer, the cache outlives the threads and its frames belong to the read, and a stage is
-                // the place's own. All keep their file.
+                // SAFETY: the request keeps its buffer, the cache and the arena outlive the threads, and frames and places belong to
+                // the read. All keep their file.
                 unsafe { moves.push(moving, &file, asked) };
             }
-            Err(error) => {
+            Err((moving, error)) => {
                 let mut runs = Vec::new();
-                self.end_move(moving, Some(error), &mut runs);
+                self.end_move(moving, error, &mut runs);
                 self.end_runs(runs);
             }
         }
     }
 
     /// Goes on with what has ended, until nothing more has.
-    fn end_moves(&self, moves: &mut Moves) {
+    fn end_moves(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>) {
         let mut runs = Vec::new();
         loop {
             let ended = moves.take_ended();
-            if ended.is_empty() {
+            let arrives = staging.as_ref().is_some_and(|s| !s.arrived.is_empty());
+            if ended.is_empty() && !arrives {
                 break;
             }
             for (moving, result) in ended {
-                match self.next(moving, result) {
-                    Next::Goes(moving) => self.advance(moves, moving),
+                match self.next(moving, result, staging) {
+                    Next::Goes(moving) => self.advance(moves, staging, moving),
+                    Next::Arrived => {}
                     Next::Ends(moving, error) => self.end_move(moving, error, &mut runs),
                 }
             }
+            self.bring_all(moves, staging, &mut runs);
             // The pieces that go on are submitted with what comes next, unless there is nothing else to wait for.
             moves.turn(false);
         }
         self.end_runs(runs);
     }
-    fn next(&self, mut moving: Move, result: i32) -> Next {
+    /// Has what is in the arena copied, and goes on with it and with what has waited for room.
+    fn bring_all(
+        &self,
+        moves: &mut Moves,
+        staging: &mut Option<Staging<'_>>,
+        runs: &mut Vec<Ended>,
+    ) {
+        let Some(own) = staging else { return };
+        let brought = self.bring(own);
+        let blocked = std::mem::take(&mut own.blocked);
+        for moving in brought {
+            match moving.is_whole() {
+                true => self.end_move(moving, None, runs),
+                false => self.advance(moves, staging, moving),
+            }
+        }
+        for moving in blocked {
+            self.advance(moves, staging, moving);
+        }
+    }
+    fn next(&self, mut moving: Move, result: i32, staging: &mut Option<Staging<'_>>) -> Next {
+        let staging = staging.as_mut().zip(moving.piece.take());
+        match (result, staging) {
+            (count @ 1.., Some((staging, mut piece))) => {
+                piece.got = count as usize;
+                moving.piece = Some(piece);
+                moving.refused = 0;
+                staging.arrived.push(moving);
+                return Next::Arrived;
+            }
+            (_, Some((staging, piece))) => staging.give(piece),
+            (_, None) => {}
+        }
         match result {
             count if count > 0 => {
-                let count = count as usize;
-                if let What::Read { request, stage, .. } = &moving.what
-                    && let Some((_, to)) = range_of(request)
-                    && !stage.is_empty()
-                    && let Err(error) = to.put(moving.done, &stage[..count])
-                {
-                    return Next::Ends(moving, Some(error));
-                }
-                moving.done += count;
+                moving.done += count as usize;
                 moving.refused = 0;
-                let struck = moving.struck;
                 match moving.is_whole() {
                     true => Next::Ends(moving, None),
-                    false if struck.is_some() => Next::Ends(moving, struck),
+                    // One that was given up ends there.
                     false => Next::Goes(moving),
                 }
             }
@@ -324,12 +480,7 @@ impl Server {
         }
     }
     /// Ends a move. Those of pages go to `runs`.
-    fn end_move(
-        &self,
-        moving: Move,
-        error: Option<FileErrno>,
-        runs: &mut Vec<(Run, u64, Option<u32>)>,
-    ) {
+    fn end_move(&self, moving: Move, error: Option<FileErrno>, runs: &mut Vec<Ended>) {
         let done = moving.done;
         match moving.what {
             What::Read { file, request, .. } => {
@@ -349,11 +500,7 @@ impl Server {
                 };
                 self.ended_of(&file, &request, result);
             }
-            What::Pages { pages, .. } => {
-                let cache = self.cache.as_ref().expect("it has pages");
-                let (run, got, error) = cache.end_run(pages, done as u64, error);
-                runs.push((run, got, error.map(|error| error.0)));
-            }
+            What::Pages { run, .. } => runs.push((run, done as u64, error.map(|error| error.0))),
         }
     }
     /// Ends a request that was a job.
@@ -392,8 +539,44 @@ impl Move {
                 range_of(request).is_some_and(|(_, to)| self.done == to.len())
             }
             What::Sync { .. } => true,
-            What::Pages { pages, .. } => self.done as u64 == pages.run.bytes,
+            What::Pages { run, .. } => self.done as u64 == run.bytes,
         }
+    }
+    /// Adds the records that copy what has come, and those that clear what pages have beyond the file's end.
+    pub(crate) fn records(&mut self, cache: Option<&Cache>, records: &mut Vec<DevFileCopy>) {
+        let (done, piece) = (self.done, &self.piece);
+        match &mut self.what {
+            What::Read { request, .. } => {
+                let to = range_of(request).map(|(_, to)| to.address() + done as u64);
+                if let (Some(piece), Some(to)) = (piece, to) {
+                    piece.copy(0, piece.got, to, records);
+                }
+            }
+            What::Pages { run, cleared, .. } => {
+                let cache = cache.expect("it has pages");
+                let mut at = 0;
+                if let Some(piece) = piece {
+                    for (to, len) in cache.addresses(run, done, done + piece.got) {
+                        piece.copy(at, len, to, records);
+                        at += len;
+                    }
+                }
+                let bytes = run.bytes as usize;
+                if !*cleared && done + at == bytes {
+                    *cleared = true;
+                    for (to, len) in cache.addresses(run, bytes, usize::MAX) {
+                        clear(len, to, records);
+                    }
+                }
+            }
+            What::Sync { .. } => {}
+        }
+    }
+    /// Counts what was copied. Returns the piece, which is not used any more.
+    pub(crate) fn brought(&mut self) -> Option<Piece> {
+        let piece = self.piece.take()?;
+        self.done += piece.got;
+        Some(piece)
     }
     /// Gives it up if it is meant.
     fn strike(&mut self, strike: &Strike) -> bool {

@@ -26,8 +26,8 @@ use crate::table_words::words_of;
 
 /// The most reads, or pages to be written, of one job.
 const TOGETHER: usize = 16;
-/// Orders that one task of the door carries out.
-const ORDERS_EACH: usize = 16;
+/// Orders that one task of the door carries out: one for each lane of its warp.
+const ORDERS_EACH: usize = 32;
 /// The first and the longest pause before the clock's hand goes round again for tasks that wait for frames.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 
@@ -370,7 +370,7 @@ impl Server {
         self.settle(cache, &mut brain);
     }
 
-    /// Reads pages into their frames.
+    /// Reads pages into their frames, which the host reaches.
     pub(crate) fn read_pages(&self, runs: Vec<(Arc<File>, Run)>) {
         let Some(cache) = &self.cache else { return };
         let read = |(file, run): (Arc<File>, Run)| {
@@ -380,12 +380,11 @@ impl Server {
         self.end_runs(runs.into_iter().map(read).collect());
     }
     fn read_run(&self, cache: &Cache, file: &File, run: Run) -> (Run, u64, Option<FileErrno>) {
+        cache.zero_rest(&run);
         let from = run.first << cache.page_bits;
-        let mut pages = cache.begin_run(run);
-        let ranges = cache.ranges(&mut pages);
-        // SAFETY: frames of the live cache, which belong to this read, or its stage.
-        let (got, error) = unsafe { self.system.read_ranges(file, &ranges, from) };
-        cache.end_run(pages, got as u64, error)
+        // SAFETY: frames of the live cache, which belong to this read.
+        let (got, error) = unsafe { self.system.read_ranges(file, &cache.ranges(&run), from) };
+        (run, got as u64, error)
     }
     /// Hands the pager reads that have ended: how many bytes there were, and an error number.
     pub(crate) fn end_runs(&self, done: Vec<(Run, u64, Option<u32>)>) {

@@ -17,9 +17,11 @@ use everwarp_io::Network;
 use everwarp_pages::{CachedFile, Run, WriteBack};
 use everwarp_runtime::{Engine, Error, LinkedEngine, Pending};
 
+use crate::arena::Arena;
 use crate::bell::Bell;
 use crate::cache::{self, Cache};
 use crate::class::{Jobs, RequestClass};
+use crate::copying::Staging;
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::execute;
@@ -29,12 +31,14 @@ use crate::handles::{Handles, Open};
 use crate::handover::Handover;
 use crate::lines::Name;
 use crate::memory::{Memory, Range};
+use crate::moving::Moves;
 use crate::open_file::OpenFile;
+use crate::plain::PlainMover;
 use crate::port::{Port, REQUEST};
 use crate::request::{After, Asked, OfTime, Op, Request, after, decode, op_of};
 use crate::socket::OpenSocket;
 use crate::system::System;
-use crate::uring::Wake;
+use crate::uring::{Mover, Ring, Wake};
 use crate::waits::{Limited, Waits};
 
 /// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
@@ -132,6 +136,8 @@ pub(crate) struct Server {
     pub(crate) network: Mutex<Arc<Network>>,
     pub(crate) system: System,
     pub(crate) cache: Option<Cache>,
+    /// Where files are read first, if the host does not reach the memory of the engine.
+    pub(crate) arena: Option<Arena>,
     pub(crate) waits: Waits,
     /// Threads that do jobs.
     pub(crate) workers: usize,
@@ -158,6 +164,7 @@ pub(crate) struct Parts {
     pub(crate) system: System,
     pub(crate) handles: Handles,
     pub(crate) cache: Option<Cache>,
+    pub(crate) arena: Option<Arena>,
     pub(crate) waits: Waits,
     pub(crate) workers: usize,
     pub(crate) wakes: Vec<Arc<Wake>>,
@@ -183,6 +190,7 @@ impl Server {
             system,
             handles,
             cache,
+            arena,
             waits,
             workers,
             wakes,
@@ -203,13 +211,14 @@ impl Server {
             written_back: false,
         };
         Self {
-            memory: Memory::new(engine.kind()),
+            memory: Memory::new(arena.is_none()),
             engine,
             handles,
             grants: Mutex::default(),
             network: Mutex::default(),
             system,
             cache,
+            arena,
             waits,
             workers,
             wakes,
@@ -537,8 +546,17 @@ impl Server {
         counted
     }
 
-    /// Does jobs until all are done and no more can come.
-    pub(crate) fn do_jobs(&self) {
+    /// Does jobs as the thread with this number, until all are done and no more can come.
+    pub(crate) fn work_as(&self, number: usize, ring: Option<Ring>, port: &Port) {
+        let staging = self.arena.as_ref();
+        let staging = staging.map(|arena| Staging::new(arena, port.clone(), number));
+        match (ring, &staging) {
+            (Some(ring), _) => self.move_jobs(number, Moves::Ring(Mover::new(ring)), staging),
+            (None, Some(_)) => self.move_jobs(number, Moves::Plain(PlainMover::new()), staging),
+            (None, None) => self.do_jobs(),
+        }
+    }
+    fn do_jobs(&self) {
         let mut driver = Driver::default();
         loop {
             self.deliver();

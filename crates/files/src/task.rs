@@ -3,13 +3,14 @@
 use std::fmt;
 
 use everwarp_contract::files::{
-    FILE_APPEND, FILE_CACHED, FILE_CLASS_SHIFT, FILE_CLOSE, FILE_DOOR_CLOSE, FILE_DOOR_COUNT,
-    FILE_DOOR_DELIVER, FILE_DOOR_ORDERS, FILE_DOOR_WAIT, FILE_ENDED, FILE_LIST, FILE_OPEN,
-    FILE_READ, FILE_STAT, FILE_SYNC, FILE_THEN_PRIORITY_SHIFT, FILE_TRUNCATE, FILE_WRITE,
+    FILE_APPEND, FILE_CACHED, FILE_CLASS_SHIFT, FILE_CLOSE, FILE_COPY_MOST, FILE_COPY_ZEROS,
+    FILE_DOOR_CLOSE, FILE_DOOR_COPY, FILE_DOOR_COUNT, FILE_DOOR_DELIVER, FILE_DOOR_ORDERS,
+    FILE_DOOR_WAIT, FILE_ENDED, FILE_LIST, FILE_OPEN, FILE_READ, FILE_STAT, FILE_SYNC,
+    FILE_THEN_PRIORITY_SHIFT, FILE_TRUNCATE, FILE_WRITE,
 };
 use everwarp_contract::task::TASK_FN_BITS;
 use everwarp_contract::{
-    DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId, Priority,
+    DevFileCopy, DevFileRequest, DevFileStat, DevFiles, DevPtr, DevType, GroupId, Priority,
 };
 use everwarp_runtime::TaskCx;
 
@@ -325,7 +326,7 @@ impl<'t> FileTask<'t> {
 }
 
 /// The twin of the door: the function through which the host and the tasks of an instance meet. A program has one, declared
-/// as a lane with `.spawns(FILE_DOOR_STEP as u16)`, that does nothing but call this with its own number.
+/// as a warp with `.spawns(FILE_DOOR_STEP as u16)`, that does nothing but call this with its own number.
 ///
 /// # Safety
 /// - As [`FileTask::new`].
@@ -371,6 +372,13 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
             let (first, count) = (task.lo(), task.hi());
             (first..first + count).for_each(|index| pages.carry_out(index));
         }
+        FILE_DOOR_COPY => {
+            let (first, count) = (task.lo(), task.hi());
+            // SAFETY: the host submits this for bytes that are in the arena, and for memory of the engine that waits for them.
+            if !(first..first + count).all(|number| unsafe { copy(files, number) }) {
+                task.fault(arg);
+            }
+        }
         FILE_DOOR_CLOSE => {
             ring.close();
             if let Some(group) = ring.take_bell() {
@@ -379,6 +387,36 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
         }
         _ => task.fault(arg),
     }
+}
+
+/// Does what a record says. False if that cannot be.
+///
+/// # Safety
+/// - The tables are those of a live `Files`, and what the record names is memory that no task uses.
+unsafe fn copy(files: &DevFiles, number: u32) -> bool {
+    if number >= files.copy_slots {
+        return false;
+    }
+    let at = (files.copies.address() as *const DevFileCopy).wrapping_add(number as usize);
+    // SAFETY: inside the live table; the host wrote it before it submitted the task that reads it, and does not write it again before
+    // that task has ended.
+    let DevFileCopy { from, len, to } = unsafe { at.read() };
+    let end = u64::from(from) + u64::from(len);
+    let zeros = from == FILE_COPY_ZEROS;
+    let congruent = (u64::from(from) ^ to) % 16 == 0;
+    if len > FILE_COPY_MOST || !zeros && (end > files.arena_bytes.into() || !congruent) {
+        return false;
+    }
+    let to = to as *mut u8;
+    let source = (files.arena.address() as *const u8).wrapping_add(from as usize);
+    // SAFETY: by the caller's word; the source was checked to be in the arena.
+    unsafe {
+        match zeros {
+            true => to.write_bytes(0, len as usize),
+            false => to.copy_from_nonoverlapping(source, len as usize),
+        }
+    }
+    true
 }
 
 #[cfg(test)]

@@ -126,8 +126,9 @@ const fn plain(engine: &'static str) -> Way {
     }
 }
 
-/// Files, timers and sockets are also used with faults that programs must not notice, and files and the page cache without an io_uring. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
-const WAYS: [Way; 10] = [
+/// Files, timers and sockets are also used with faults that programs must not notice, and files and the page cache without an io_uring, and
+/// by way of an arena that is so small that reads wait for room. The wgpu engine also runs with workgroups that leave early, with the driver's calls checked, and on a device that is lost.
+const WAYS: [Way; 13] = [
     plain("cpu"),
     Way {
         settings: &[("EVERWARP_FILE_FAULTS", "20261123")],
@@ -139,7 +140,26 @@ const WAYS: [Way; 10] = [
         name: "cpu_threads",
         engine: "cpu",
     },
+    Way {
+        settings: &[("EVERWARP_FILE_ARENA", "65536")],
+        name: "cpu_arena",
+        engine: "cpu",
+    },
+    Way {
+        settings: &[
+            ("EVERWARP_FILE_ARENA", "65536"),
+            ("EVERWARP_FILE_FAULTS", "20261128"),
+            ("EVERWARP_IO", "threads"),
+        ],
+        name: "cpu_arena_faulted",
+        engine: "cpu",
+    },
     plain("cuda"),
+    Way {
+        settings: &[("EVERWARP_FILE_ARENA", "65536")],
+        name: "cuda_arena",
+        engine: "cuda",
+    },
     Way {
         settings: &[("EVERWARP_IO", "threads")],
         name: "cuda_threads",
@@ -202,7 +222,9 @@ fn concerns(way: &Way, case: &str) -> bool {
     match way.name {
         "wgpu_lost" => return is_of(losses::ALL),
         "wgpu_validated" => return VALIDATED.contains(&case),
-        "cpu_threads" | "cuda_threads" => return [files::ALL, pages::ALL].into_iter().any(is_of),
+        "cpu_threads" | "cuda_threads" | "cpu_arena" | "cpu_arena_faulted" | "cuda_arena" => {
+            return [files::ALL, pages::ALL].into_iter().any(is_of);
+        }
         "cpu_faulted" | "cuda_faulted" => return served.into_iter().any(is_of),
         _ if is_of(losses::ALL) => return false,
         _ if served.into_iter().any(is_of) => return way.engine != "wgpu",

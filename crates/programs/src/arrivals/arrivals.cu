@@ -42,4 +42,4 @@ __device__ void arrivals_arrived(ew::Lane& t, const DevArrivals& p) {
 
 __device__ void arrivals_closed(ew::Lane& t, const DevArrivals& p) {}
 
-__device__ void arrivals_door(ew::Lane& t, const DevArrivals& p) { ew::file_door(t, p.files, FN_arrivals_door); }
+__device__ void arrivals_door(ew::Warp& t, const DevArrivals& p) { ew::file_door(t, p.files, FN_arrivals_door); }

@@ -19,7 +19,7 @@ const BATCH: u32 = 64;
 
 dev_struct! {
     /// Parameters of `arrivals`.
-    pub struct DevArrivals: align 16, size 160 {
+    pub struct DevArrivals: align 16, size 192 {
         /// The files.
         pub files: DevFiles,
         /// The place for a batch.
@@ -57,7 +57,7 @@ program! {
         /// The stream is closed.
         CLOSED: lane(closed),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

@@ -104,4 +104,4 @@ __device__ void echo_closed(ew::Lane& t, const DevEcho& p) {
   if (!echo_accept(files, p, ew::FileEnd(t.arg()).note)) t.spawn(FN_echo_closed, 0, t.arg());
 }
 
-__device__ void echo_door(ew::Lane& t, const DevEcho& p) { ew::file_door(t, p.files, FN_echo_door); }
+__device__ void echo_door(ew::Warp& t, const DevEcho& p) { ew::file_door(t, p.files, FN_echo_door); }

@@ -15,7 +15,7 @@ use twin::{accepted, answer, begin, closed, door, received, sent};
 
 dev_struct! {
     /// Parameters of `echo`.
-    pub struct DevEcho: align 16, size 144 {
+    pub struct DevEcho: align 16, size 176 {
         /// The files.
         pub files: DevFiles,
         /// A piece of memory for each slot.
@@ -53,7 +53,7 @@ program! {
         /// Goes on with the next connection.
         CLOSED: lane(closed).spawns(FILE_SPAWNS).breadth_first(),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

@@ -70,4 +70,4 @@ __device__ void file_probe_done(ew::Lane& t, const DevFileProbe& p) {
   if (next != 0 && !file_probe_one(t, p, next - 1)) t.spawn(FN_file_probe_ask, 0, t.pack(next - 1, 1));
 }
 
-__device__ void file_probe_door(ew::Lane& t, const DevFileProbe& p) { ew::file_door(t, p.files, FN_file_probe_door); }
+__device__ void file_probe_door(ew::Warp& t, const DevFileProbe& p) { ew::file_door(t, p.files, FN_file_probe_door); }

@@ -43,7 +43,7 @@ dev_struct! {
 
 dev_struct! {
     /// Parameters of `file_probe`.
-    pub struct DevFileProbe: align 16, size 128 {
+    pub struct DevFileProbe: align 16, size 160 {
         /// The files.
         pub files: DevFiles,
         /// The script.
@@ -65,7 +65,7 @@ program! {
         /// Notes a result, and asks for the next step. Reports 1.
         DONE: lane(done).spawns(FILE_SPAWNS),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

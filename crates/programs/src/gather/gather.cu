@@ -85,4 +85,4 @@ __device__ void gather_fetched(ew::Warp& t, const DevGather& p) {
   gather_copy(t, p, end.note, files.held(p.handle, gather_offset(p, end.note)));
 }
 
-__device__ void gather_door(ew::Lane& t, const DevGather& p) { ew::file_door(t, p.files, FN_gather_door); }
+__device__ void gather_door(ew::Warp& t, const DevGather& p) { ew::file_door(t, p.files, FN_gather_door); }

@@ -30,7 +30,7 @@ pub const SAMPLE_MOST: u32 = 120;
 
 dev_struct! {
     /// Parameters of `gather`.
-    pub struct DevGather: align 16, size 192 {
+    pub struct DevGather: align 16, size 224 {
         /// The files.
         pub files: DevFiles,
         /// The graph.
@@ -74,7 +74,7 @@ program! {
         /// The same as `FETCH` once there was no room for a request.
         AGAIN: warp(again).spawns(FILE_SPAWNS + 1).breadth_first(),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

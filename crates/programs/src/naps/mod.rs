@@ -16,7 +16,7 @@ const MANY: u32 = 60;
 
 dev_struct! {
     /// Parameters of `naps`. Times are nanoseconds of the device's clock.
-    pub struct DevNaps: align 16, size 128 {
+    pub struct DevNaps: align 16, size 160 {
         /// The files.
         pub files: DevFiles,
         /// When the first nap ends, and how long after it the next one does.
@@ -40,7 +40,7 @@ program! {
         /// Notes that a nap has ended. Reports 1.
         WOKEN: lane(woken),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

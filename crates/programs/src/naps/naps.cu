@@ -22,4 +22,4 @@ __device__ void naps_woken(ew::Lane& t, const DevNaps& p) {
   t.report_add(1);
 }
 
-__device__ void naps_door(ew::Lane& t, const DevNaps& p) { ew::file_door(t, p.files, FN_naps_door); }
+__device__ void naps_door(ew::Warp& t, const DevNaps& p) { ew::file_door(t, p.files, FN_naps_door); }

@@ -17,7 +17,7 @@ use twin::{ask, bump, bumped, door, hold, holding, let_go, read, sum};
 
 dev_struct! {
     /// Parameters of `page_probe`.
-    pub struct DevPageProbe: align 16, size 128 {
+    pub struct DevPageProbe: align 16, size 160 {
         /// The files.
         pub files: DevFiles,
         /// The steps that each walker has left.
@@ -53,7 +53,7 @@ program! {
         /// Asks to sync, close or truncate handle `lo`, as its tag says; `hi` is the size. Reports as `BUMP`.
         ASK: lane(ask).spawns(FILE_SPAWNS + 1).breadth_first(),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

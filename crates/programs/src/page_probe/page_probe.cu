@@ -101,4 +101,4 @@ __device__ void page_probe_ask(ew::Lane& t, const DevPageProbe& p) {
   if (!asked) t.spawn(FN_page_probe_ask, t.tag(), t.arg());
 }
 
-__device__ void page_probe_door(ew::Lane& t, const DevPageProbe& p) { ew::file_door(t, p.files, FN_page_probe_door); }
+__device__ void page_probe_door(ew::Warp& t, const DevPageProbe& p) { ew::file_door(t, p.files, FN_page_probe_door); }

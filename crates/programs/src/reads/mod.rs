@@ -37,7 +37,7 @@ const WORDS: u64 = READS_WORDS as u64;
 
 dev_struct! {
     /// Parameters of `reads`.
-    pub struct DevReads: align 16, size 160 {
+    pub struct DevReads: align 16, size 192 {
         /// The files.
         pub files: DevFiles,
         /// A page for each slot.
@@ -88,7 +88,7 @@ program! {
         /// A warp that reads random pages of the memory.
         FLAT: warp(flat),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

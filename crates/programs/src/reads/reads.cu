@@ -172,4 +172,4 @@ __device__ void reads_flat(ew::Warp& t, const DevReads& p) {
   if (t.lane == 0) t.report_add(right);
 }
 
-__device__ void reads_door(ew::Lane& t, const DevReads& p) { ew::file_door(t, p.files, FN_reads_door); }
+__device__ void reads_door(ew::Warp& t, const DevReads& p) { ew::file_door(t, p.files, FN_reads_door); }

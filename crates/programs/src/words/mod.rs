@@ -20,7 +20,7 @@ pub use entry::WordCount;
 
 dev_struct! {
     /// Parameters of `words`.
-    pub struct DevWordCount: align 16, size 144 {
+    pub struct DevWordCount: align 16, size 176 {
         /// The files.
         pub files: DevFiles,
         /// The next piece of the file, and what went wrong: [`SHORTER`] plus the piece, or an error number.
@@ -52,7 +52,7 @@ program! {
         /// A warp that counts the words that begin in the piece of a buffer, and goes on with the next.
         COUNT: warp(count).spawns(FILE_SPAWNS),
         /// The door of the files.
-        DOOR: lane(door).spawns(FILE_DOOR_STEP as u16),
+        DOOR: warp(door).spawns(FILE_DOOR_STEP as u16),
     }
 }
 

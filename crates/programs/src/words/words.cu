@@ -60,4 +60,4 @@ __device__ void words_count(ew::Warp& t, const DevWordCount& p) {
   }
 }
 
-__device__ void words_door(ew::Lane& t, const DevWordCount& p) { ew::file_door(t, p.files, FN_words_door); }
+__device__ void words_door(ew::Warp& t, const DevWordCount& p) { ew::file_door(t, p.files, FN_words_door); }

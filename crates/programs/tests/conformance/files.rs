@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp::files::{
-    Backend, DevFileEntry, DevFileList, DevFileStat, FILE_BACKGROUND, FILE_CREATE, FILE_EMPTY,
-    FILE_FOR_READING, FILE_FOR_WRITING, FILE_INTERACTIVE, FILE_KIND_DIRECTORY, FILE_KIND_LINK,
-    FILE_KIND_REGULAR, FILE_NEW, FILE_UNORDERED, Faults, FileErrno, Files, FilesConfig, FilesError,
-    Rights,
+    ArenaConfig, Backend, DevFileEntry, DevFileList, DevFileStat, FILE_BACKGROUND, FILE_CREATE,
+    FILE_EMPTY, FILE_FOR_READING, FILE_FOR_WRITING, FILE_INTERACTIVE, FILE_KIND_DIRECTORY,
+    FILE_KIND_LINK, FILE_KIND_REGULAR, FILE_NEW, FILE_UNORDERED, Faults, FileErrno, Files,
+    FilesConfig, FilesError, Rights,
 };
 use everwarp::{Buffer, DevType, Device, Engine, Error, Select};
 use everwarp_programs::file_probe::{self, DevFileStep, MANY, Op, Script};
@@ -40,6 +40,7 @@ pub(crate) const ALL: &[Case] = cases![
     files_give_up_at_a_deadline,
     files_in_the_background_let_others_pass,
     files_limit_the_bytes_in_flight,
+    files_wait_for_room_in_the_arena,
     files_name_their_backend,
     words_of_a_file_larger_than_the_buffers,
     words_of_a_file_that_shrinks,
@@ -905,6 +906,126 @@ fn files_cancel_requests_that_wait(select: Select) {
     assert_eq!(results[4], Some(Ok(0)));
     let stats = files.stats().expect("there are counters");
     assert_eq!((stats.open, stats.in_flight), (0, 0));
+}
+
+/// What a read may end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// All bytes that the file has there.
+    Whole,
+    /// The same, or a part of them, or this error.
+    Maybe(FileErrno),
+    Fails(FileErrno),
+}
+
+fn files_wait_for_room_in_the_arena(select: Select) {
+    const READS: usize = 400;
+    const LONGEST: u64 = 40_000;
+    const SIZE: u64 = 200_000;
+    let (engine, folder) = (start(select), folder());
+    let bytes = noise(SIZE as usize, 77);
+    let path = folder.path().join("data");
+    std::fs::write(&path, &bytes).expect("it is writable");
+    let least = least_size(engine.kind());
+    for seed in 1..=4 {
+        let mut state = seed;
+        let mut below = |most: u64| random(&mut state) % most;
+        // Two threads with four pages each, so that no piece is longer than a page.
+        let config = FilesConfig {
+            threads: 2,
+            arena: ArenaConfig {
+                bytes: 8 * 4096,
+                always: true,
+            },
+            ..FilesConfig::default()
+        };
+        let files = files(&engine, config);
+        let file = File::open(&path).expect("it was just made");
+        let handle = files.give(file, Rights::Read, true);
+        let handle = handle.expect("there is room").0;
+        let (mut steps, mut reads, mut end) = (Vec::new(), Vec::new(), 0);
+        let target = shared(&files, &vec![7; READS * (LONGEST as usize + 32)]);
+        for number in 0..READS {
+            // Some are long, and some end after the file.
+            let len = below(if number % 8 == 0 { LONGEST } else { 6000 });
+            let from = below(SIZE + 5000);
+            end += below(32);
+            let to = address(&target) + end;
+            let step = DevFileStep::new(Op::Read, handle, from, to, len as u32);
+            let (step, fate) = match below(16) {
+                0 => (
+                    DevFileStep {
+                        handle: handle + 1,
+                        ..step
+                    },
+                    Fate::Fails(FileErrno::BADF),
+                ),
+                1 => (
+                    DevFileStep { address: 8, ..step },
+                    Fate::Fails(FileErrno::FAULT),
+                ),
+                2 | 3 => (step.within(1), Fate::Maybe(FileErrno::TIMEDOUT)),
+                4 | 5 => (step, Fate::Maybe(FileErrno::CANCELED)),
+                6 => (step.in_class(FILE_BACKGROUND), Fate::Whole),
+                7 => (step.in_class(FILE_INTERACTIVE), Fate::Whole),
+                _ => (step, Fate::Whole),
+            };
+            let there = SIZE.saturating_sub(from).min(len) as usize;
+            reads.push((steps.len(), from, end as usize, len as usize, there, fate));
+            end += len;
+            steps.push(step);
+            if fate == Fate::Maybe(FileErrno::CANCELED) {
+                let note = steps.len() as u64 - 1;
+                steps.push(DevFileStep::new(Op::Cancel, handle, note, 0, 0));
+            }
+            if number % 100 == 50 {
+                steps.push(DevFileStep::new(Op::Sync, handle, 0, 0, 0));
+            }
+        }
+        let script = script(&engine, &files, &steps);
+        let tasks: Vec<_> = (0..steps.len() as u32)
+            .step_by(MANY as usize)
+            .map(|at| script.task(at, MANY.min(steps.len() as u32 - at)))
+            .collect();
+        let mut pending = engine.submit_batch(&tasks).expect("there is room");
+        if seed % 2 == 0 {
+            // The copies of what has come wait for the next epoch.
+            engine.park().expect("it parks");
+            engine
+                .resume_with(least + seed as u32 / 4)
+                .expect("it resumes");
+        }
+        let done = pending.wait().expect("they run").value;
+        assert_eq!(done, steps.len() as u64);
+        let results = script.results().expect("they can be read");
+        let found = target.read().expect("it can be read");
+        let mut sure = vec![7; found.len()];
+        for &(step, from, at, len, there, fate) in &reads {
+            let result = results[step].expect("it has a result");
+            let moved = match (fate, result) {
+                (Fate::Whole, Ok(count)) if count as usize == there => there,
+                (Fate::Maybe(_), Ok(count)) if count as usize <= there => count as usize,
+                (Fate::Maybe(error) | Fate::Fails(error), Err(failed)) if failed == error => 0,
+                _ => panic!("read {step} of {len} bytes at {from}: {fate:?}, {result:?}"),
+            };
+            sure[at..at + moved].copy_from_slice(&bytes[from.min(SIZE) as usize..][..moved]);
+            // What was given up may have moved more than it says, but not beyond its range.
+            if matches!(fate, Fate::Maybe(_)) {
+                sure[at + moved..at + len].copy_from_slice(&found[at + moved..at + len]);
+            }
+        }
+        assert!(found == sure, "seed {seed}");
+        let others = results.iter().zip(&steps);
+        let mut others = others.filter(|(_, step)| step.op != Op::Read as u32);
+        assert!(others.all(|(result, _)| *result == Some(Ok(0))));
+        let whole = reads.iter().filter(|read| read.5 == Fate::Whole).count();
+        assert!(whole > READS / 2, "most reads are done");
+        wait_until("nothing is on its way", || {
+            script.files.stats().expect("there are counters").in_flight == 0
+        });
+        let stats = script.files.stats().expect("there are counters");
+        assert_eq!(stats.arena, 0, "every place has come back");
+    }
 }
 
 fn files_give_up_at_a_deadline(select: Select) {

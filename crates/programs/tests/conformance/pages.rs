@@ -5,14 +5,16 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use everwarp::files::{CacheConfig, Faults, FileErrno, FileHandle, FilesConfig, Rights};
+use everwarp::files::{
+    ArenaConfig, CacheConfig, Faults, FileErrno, FileHandle, FilesConfig, Rights,
+};
 use everwarp::{DevTask, Device, Engine, Select};
 use everwarp_programs::gather::{self, Features, Gather, Shape};
 use everwarp_programs::page_probe::{self, CLOSE, HOLD, LET_GO, SUM, SYNC, TRUNCATE, Walk, choice};
 use everwarp_programs::reads::{self, Reads, Sizes, Way};
 use everwarp_testkit::cases;
 
-use crate::support::{Case, random};
+use crate::support::{Case, random, wait_until};
 
 pub(crate) const ALL: &[Case] = cases![
     pages_keep_every_addition,
@@ -23,6 +25,8 @@ pub(crate) const ALL: &[Case] = cases![
     pages_follow_the_host_at_open_and_sync,
     pages_are_cut_with_their_file,
     pages_of_a_closed_handle_are_gone,
+    pages_come_through_an_arena_with_too_little_room,
+    pages_end_in_zeros_where_their_file_ends,
     gather_equals_the_reference,
     reads_of_a_benchmark_are_right_in_every_way,
 ];
@@ -316,6 +320,101 @@ fn pages_of_a_closed_handle_are_gone(select: Select) {
         assert_eq!(run(&engine, &[walk.ask(CLOSE, handle, 0)]), (1, 0));
     }
     assert_eq!(walk.files.stats().expect("there are counters").open, 0);
+}
+
+/// Two threads with four times 4 KiB each.
+const SMALL_ARENA: ArenaConfig = ArenaConfig {
+    bytes: 8 * PAGE,
+    always: true,
+};
+
+fn pages_come_through_an_arena_with_too_little_room(select: Select) {
+    let engine = start(select);
+    for (page, frames, walkers, steps) in [
+        (1 << 12, 64, 200, 40),
+        (1 << 16, 8, 30, 20),
+        (1 << 20, 4, 3, 20),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let size = 4 * frames * u64::from(page) - PAGE / 2;
+        let (file, mut expected) = numbers(folder.path(), size.div_ceil(PAGE));
+        file.set_len(size).expect("it is writable");
+        expected.truncate(size as usize / 8);
+        let count = expected.len() as u64;
+        let config = FilesConfig {
+            threads: 2,
+            arena: SMALL_ARENA,
+            cache: CacheConfig {
+                page,
+                ahead: 8 * page,
+                patience: Duration::from_secs(100),
+                ..CacheConfig::of(frames * u64::from(page))
+            },
+            ..FilesConfig::default()
+        };
+        let walk = Walk::new(&engine, config, file, size, walkers, 5);
+        let walk = walk.expect("there is memory");
+        let tasks = walk.tasks(steps).expect("there is room");
+        let added = run(&engine, &tasks);
+        assert_eq!(added, (u64::from(walkers) * steps, 0));
+        for walker in 0..walkers {
+            for left in 1..=steps {
+                expected[choice(5, walker, left, count) as usize] += 1;
+            }
+        }
+        // Every number is what it was or what it became, read in order: the host reads ahead.
+        let tasks: Vec<DevTask> = (0..count.div_ceil(PAGE / 8))
+            .map(|at| one(&walk, SUM, (at * PAGE / 8) as u32))
+            .collect();
+        let sum: u64 = expected.iter().step_by(PAGE as usize / 8).sum();
+        for part in tasks.chunks(64) {
+            let mut pending = engine.submit_batch(part).expect("there is room");
+            pending.wait().expect("they run");
+        }
+        let mut pending = engine.submit_batch(&tasks).expect("there is room");
+        assert_eq!(
+            pending.wait().expect("they run").value,
+            sum,
+            "pages of {page}"
+        );
+        let synced = run(&engine, &[walk.ask(SYNC, walk.handle, 0)]);
+        assert_eq!(synced, (1, 0));
+        assert!(numbers_of(folder.path()) == expected, "pages of {page}");
+        wait_until("every place has come back", || {
+            walk.files.stats().expect("there are counters").arena == 0
+        });
+    }
+}
+
+fn pages_end_in_zeros_where_their_file_ends(select: Select) {
+    let engine = start(select);
+    for arena in [ArenaConfig::default(), SMALL_ARENA] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, numbers) = numbers(folder.path(), 8);
+        file.set_len(7 * PAGE + 8).expect("it is writable");
+        let config = FilesConfig {
+            threads: 2,
+            arena,
+            ..config(3)
+        };
+        let walk = Walk::new(&engine, config, file, 8 * PAGE, 1, 0).expect("there is memory");
+        let sum = |word: u32| run(&engine, &[one(&walk, SUM, word)]);
+        // No frame is empty.
+        for page in (0..7).chain(0..7) {
+            let word = page * 512 + 300;
+            let value = numbers[word as usize];
+            assert_eq!(sum(word), (value & 0xffff_ffff, value >> 32));
+        }
+        assert_eq!(run(&engine, &[one(&walk, HOLD, 7)]), (1, 0));
+        let grown = run(&engine, &[walk.ask(TRUNCATE, walk.handle, 8 * 4096)]);
+        assert_eq!(grown, (1, 0));
+        let value = numbers[7 * 512];
+        assert_eq!(sum(7 * 512), (value & 0xffff_ffff, value >> 32));
+        for word in 1..512 {
+            assert_eq!(sum(7 * 512 + word), (0, 0), "word {word}, {arena:?}");
+        }
+        assert_eq!(run(&engine, &[one(&walk, LET_GO, 7)]), (0, 0));
+    }
 }
 
 fn gather_equals_the_reference(select: Select) {

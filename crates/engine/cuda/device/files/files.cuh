@@ -41,17 +41,29 @@ struct FileRing {
   }
   // Takes the bell: the group in which the host waits, plus one; 0 if it does not wait.
   __device__ __forceinline__ u64 take_bell() const { return exchange(&files.control->bell, (u64)0, acq_rel, gpu); }
-  // How many requests the host can copy, up to a limit.
-  __device__ __forceinline__ u32 count() const {
+  // The warp: how many requests the host can copy, up to a limit. Each lane looks at another slot, since each look waits for memory.
+  __device__ __forceinline__ u32 count(u32 lane) const {
     const u64 first = load(&files.control->taken, relaxed, gpu);
-    u32 n = 0;
-    while (n < FILE_TAKE_STEP && load(&slot(first + n)->turn, acquire, gpu) == first + n + 1) n++;
+    u32 n = 0, run = WARP;
+    while (n < FILE_TAKE_STEP && run == WARP) {
+      const u64 at = first + n + lane;
+      const u32 there = __ballot_sync(ALL, load(&slot(at)->turn, acquire, gpu) == at + 1);
+      run = there == ALL ? WARP : __ffs(~there) - 1;
+      n += run;
+    }
     return n;
   }
-  // Whether the ring is closed and the host has copied all requests.
+  // The warp: whether the ring is closed and the host has copied all requests.
   __device__ __forceinline__ bool ended() const {
     const u64 reserved = load(&files.control->reserved, acquire, gpu);
-    return (reserved & FILE_CLOSED) != 0 && (reserved & ~FILE_CLOSED) == load(&files.control->taken, relaxed, gpu);
+    const bool all = (reserved & FILE_CLOSED) != 0 && (reserved & ~FILE_CLOSED) == load(&files.control->taken, relaxed, gpu);
+    return __shfl_sync(ALL, all, 0);
+  }
+  // The warp: whether the host can copy a request, or sees the end.
+  __device__ __forceinline__ bool is_there() const {
+    const u64 first = load(&files.control->taken, relaxed, gpu);
+    const bool one = load(&slot(first)->turn, acquire, gpu) == first + 1;
+    return ended() || __shfl_sync(ALL, one, 0);
   }
 };
 
@@ -312,52 +324,113 @@ struct Files {
   }
 };
 
-// The door: the function through which the host and the tasks of an instance meet.
-EW_FN void file_door(Lane& t, const DevFiles& files, u32 number) {
+// The warp: copies bytes of the arena, or writes zeros. Many loads are on their way at a time, because each crosses the bus.
+EW_FN void file_copy(const DevFiles& files, u32 from, u32 len, u64 to, u32 lane) {
+  constexpr u32 EACH = 8;
+  const bool zeros = from == FILE_COPY_ZEROS;
+  const u8* source = files.arena + (zeros ? 0 : from);
+  u8* target = (u8*)to;
+  const u32 head = min(len, 0u - (u32)to & 15), pairs = (len - head) / 16, rest = head + 16 * pairs;
+  // The bytes before and after those that go 16 at a time.
+  const u32 odd = lane < 16 ? lane : rest + lane - 16;
+  if (lane < 16 ? lane < head : odd < len) target[odd] = zeros ? 0 : *(const volatile u8*)(source + odd);
+  const u64* words = (const u64*)(source + head);
+  u64* places = (u64*)(target + head);
+  for (u32 begin = lane; begin < pairs; begin += EACH * WARP) {
+    u64 a[EACH] = {}, b[EACH] = {};
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+      const u32 at = begin + i * WARP;
+      if (at < pairs && !zeros) load_pair(words + 2 * at, a[i], b[i], relaxed, sys);
+    }
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+      const u32 at = begin + i * WARP;
+      if (at < pairs) store_pair(places + 2 * at, a[i], b[i], relaxed, gpu);
+    }
+  }
+}
+
+// The warp: copies what up to 32 records say. False if one of them says something that cannot be.
+EW_FN bool file_copies(const DevFiles& files, u32 first, u32 count, u32 lane) {
+  u64 place = 0, to = 0;
+  if (lane < count && first + lane < files.copy_slots) {
+    load_pair((const u64*)(files.copies + first + lane), place, to, relaxed, sys);
+  }
+  const u32 from = (u32)place, len = (u32)(place >> 32);
+  const bool fits = from == FILE_COPY_ZEROS || (from <= files.arena_bytes && len <= files.arena_bytes - from && ((from ^ (u32)to) & 15) == 0);
+  if (!__all_sync(ALL, fits && len <= FILE_COPY_MOST) || count > WARP) return false;
+  for (u32 i = 0; i < count; i++) {
+    file_copy(files, __shfl_sync(ALL, from, i), __shfl_sync(ALL, len, i), __shfl_sync(ALL, to, i), lane);
+  }
+  return true;
+}
+
+// The door: the function through which the host and the tasks of an instance meet. A warp runs it.
+EW_FN void file_door(Warp& t, const DevFiles& files, u32 number) {
   const FileRing ring{files};
   DevFileControl* c = files.control;
+  const bool first = t.lane == 0;
   u64 bell = 0;
   bool reports = false;
+  // What the host has written to its own memory before it submitted this task: completions, orders, and bytes of the arena.
+  if (t.tag() >= FILE_DOOR_DELIVER) fence(acq_rel, sys);
   switch (t.tag()) {
     case FILE_DOOR_WAIT: {
-      store(&c->taken, t.arg(), release, gpu);
-      reports = ring.count() != 0 || ring.ended();
+      if (first) store(&c->taken, t.arg(), release, gpu);
+      __syncwarp();
+      reports = ring.is_there();
       if (reports) break;
-      const u64 own = (u64)t.hold() + 1;
-      exchange(&c->bell, own, acq_rel, gpu);
+      u64 own = 0;
+      if (first) {
+        own = (u64)t.hold() + 1;
+        exchange(&c->bell, own, acq_rel, gpu);
+      }
+      __syncwarp();
       // A request that came in between, whose task may have seen no bell.
-      if ((ring.count() != 0 || ring.ended()) && compare_exchange(&c->bell, own, (u64)0, acq_rel, gpu) == own) bell = own;
+      if (ring.is_there() && first && compare_exchange(&c->bell, own, (u64)0, acq_rel, gpu) == own) bell = own;
       break;
     }
     case FILE_DOOR_COUNT: reports = true; break;
     case FILE_DOOR_DELIVER:
-      for (u32 i = 0; i < t.hi(); i++) {
-        const DevFileDone* done = files.done + (t.lo() + i) % files.done_slots;
-        const u64 page = load(&done->page, relaxed, gpu);
+      if (t.lane < t.hi()) {
+        const u64* done = (const u64*)(files.done + (t.lo() + t.lane) % files.done_slots);
+        u64 head, arg, page, bits;
+        load_pair(done, head, arg, relaxed, sys);
+        load_pair(done + 2, page, bits, relaxed, sys);
         if (page != 0 && page <= files.pages.count) {
           const PageWord word{files.pages.words + page - 1};
-          const u64 bits = load(&done->word, relaxed, gpu);
           if (bits != 0) word.fill(bits);
           else word.release();
         }
-        const u32 then = load(&done->then, relaxed, gpu);
-        t.spawn_held_at(then >> FILE_THEN_PRIORITY_SHIFT, load(&done->group, relaxed, gpu),
-                        then >> 8 & ((1u << TASK_FN_BITS) - 1), then & 0xff, load(&done->arg, relaxed, gpu));
+        const u32 then = (u32)head;
+        t.spawn_held_at(then >> FILE_THEN_PRIORITY_SHIFT, (u32)(head >> 32), then >> 8 & ((1u << TASK_FN_BITS) - 1), then & 0xff,
+                        arg);
       }
       break;
     case FILE_DOOR_ORDERS:
-      for (u32 i = 0; i < t.hi(); i++) PageTable{files.pages}.carry_out(t.lo() + i);
+      for (u32 i = t.lane; i < t.hi(); i += WARP) PageTable{files.pages}.carry_out(t.lo() + i);
+      // The completion, after which the host reads the answers, has a fence of this device only.
+      fence(acq_rel, sys);
+      break;
+    case FILE_DOOR_COPY:
+      // The counts at the end of this task release what all lanes have written.
+      if (!file_copies(files, t.lo(), t.hi(), t.lane) && first) t.fault(t.arg());
       break;
     case FILE_DOOR_CLOSE:
-      fetch_or(&c->reserved, FILE_CLOSED, acq_rel, gpu);
-      bell = ring.take_bell();
+      if (first) {
+        fetch_or(&c->reserved, FILE_CLOSED, acq_rel, gpu);
+        bell = ring.take_bell();
+      }
       break;
-    default: t.fault(t.arg());
+    default:
+      if (first) t.fault(t.arg());
   }
   if (bell != 0) t.spawn_held((u32)bell - 1, number, FILE_DOOR_COUNT, 0);
   if (reports) {
-    const u32 count = ring.count();
-    t.report_add(count == 0 && ring.ended() ? FILE_ENDED : count);
+    const u32 count = ring.count(t.lane);
+    const bool ends = count == 0 && ring.ended();
+    if (first) t.report_add(ends ? FILE_ENDED : count);
   }
 }
 

@@ -95,16 +95,17 @@ struct PageTable {
     index = load(&f->first, relaxed, gpu) + (offset >> pages.page_bits);
     return index < pages.count ? 0 : ERRNO_BADF;
   }
-  // Carries out an order of the host, which gets the answer.
+  // Carries out an order of the host, which gets the answer. Orders are in the host's memory: the caller has a fence before, and
+  // one after.
   __device__ __forceinline__ void carry_out(u32 number) const {
     DevPageOrder* o = pages.orders + number;
-    const u64 page = load(&o->page, relaxed, gpu), value = load(&o->value, relaxed, gpu);
-    const u32 frame = load(&o->frame, relaxed, gpu);
+    const u64 page = load(&o->page, relaxed, sys), value = load(&o->value, relaxed, sys);
+    const u32 frame = load(&o->frame, relaxed, sys), op = load(&o->op, relaxed, sys);
     if (page >= pages.count) return;
     const PageWord w = word(page);
     u64* written = pages.written + frame;
     u64 answer = 0;
-    switch (load(&o->op, relaxed, gpu)) {
+    switch (op) {
       case PAGE_ORDER_FILL: w.fill(value); break;
       case PAGE_ORDER_EVICT: answer = w.evict(frame, written, 0); break;
       case PAGE_ORDER_DROP: answer = w.evict(frame, written, value != 0 ? 2 : 1); break;
@@ -112,7 +113,7 @@ struct PageTable {
       case PAGE_ORDER_WRITTEN: w.written(written, value); break;
       default: break;
     }
-    store(&o->value, answer, relaxed, gpu);
+    store(&o->value, answer, relaxed, sys);
   }
 };
 

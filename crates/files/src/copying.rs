@@ -1,0 +1,197 @@
+//! What a thread does by way of the arena: it reads into places, has tasks of the door copy the bytes, and waits for those tasks.
+//!
+//! The copies of all reads that have come since the last time are submitted together, so that the wait is shared. A place is given back
+//! when the tasks that copy from it have ended, and not before: an engine that is parked meanwhile, or loaded with another image, has
+//! them still.
+
+use everwarp_contract::files::{FILE_COPY_MOST, FILE_COPY_ZEROS, FILE_DOOR_COPY};
+use everwarp_contract::{DevFileCopy, Layout};
+use everwarp_runtime::{DevTask, Error};
+
+use crate::arena::{Arena, Place, RECORD, RECORDS, Region};
+use crate::moving::Move;
+use crate::port::Port;
+use crate::server::Server;
+use crate::table_words::words_of;
+
+/// Records of one task of the door, and how many bytes they have together at most, unless one alone has more. A task for each page or
+/// two lets many warps copy at a time.
+const RECORDS_EACH: usize = 8;
+const BYTES_EACH: u32 = 8 << 10;
+/// What both addresses of a copy have in common.
+const ALIGNMENT: u64 = 16;
+
+/// Bytes that are read into a place.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    place: Place,
+    /// Bytes of the place that are not used, so that the bytes have the alignment of where they go.
+    skew: usize,
+    /// Bytes that have come.
+    pub(crate) got: usize,
+}
+
+/// A thread's part of the arena, and its reads that are not on their way.
+#[derive(Debug)]
+pub(crate) struct Staging<'a> {
+    arena: &'a Arena,
+    region: Region,
+    port: Port,
+    /// The first of the thread's records.
+    first: usize,
+    /// Reads whose bytes have come.
+    pub(crate) arrived: Vec<Move>,
+    /// Reads that have found no room. Others hold places then.
+    pub(crate) blocked: Vec<Move>,
+}
+
+impl<'a> Staging<'a> {
+    /// That of a thread.
+    pub(crate) fn new(arena: &'a Arena, port: Port, thread: usize) -> Self {
+        Self {
+            arena,
+            region: arena.region(thread),
+            port,
+            first: thread * RECORDS,
+            arrived: Vec::new(),
+            blocked: Vec::new(),
+        }
+    }
+    /// Takes room for up to `len` bytes that go to this address. Returns the piece, its first byte, and how many bytes it has.
+    pub(crate) fn take(&mut self, to: u64, len: usize) -> Option<(Piece, *mut u8, usize)> {
+        let skew = (to % ALIGNMENT) as usize;
+        let place = self.region.take(skew + len)?;
+        let (first, room) = (self.arena.at(&place), place.len() - skew);
+        let piece = Piece {
+            place,
+            skew,
+            got: 0,
+        };
+        Some((piece, first.wrapping_add(skew), len.min(room)))
+    }
+    /// Gives a piece back.
+    pub(crate) fn give(&mut self, piece: Piece) {
+        self.region.give(piece.place);
+    }
+    /// Has everything copied, and returns when it is done.
+    fn copy(&self, server: &Server, records: &[DevFileCopy]) -> Result<(), Error> {
+        for part in records.chunks(RECORDS) {
+            let words: Vec<u64> = part
+                .iter()
+                .flat_map(|record| words_of::<RECORD>(record.bytes()))
+                .collect();
+            self.arena.copies.write_at(self.first * RECORD, &words)?;
+            let mut pending = match self.tasks(part).as_slice() {
+                [] => continue,
+                [(first, count)] => {
+                    let task = self.port.task(FILE_DOOR_COPY).args(*first, *count);
+                    server.engine.submit(task)?
+                }
+                tasks => {
+                    let task = |&(first, count)| {
+                        let task = self.port.task(FILE_DOOR_COPY);
+                        task.args(first, count).build()
+                    };
+                    let tasks: Vec<DevTask> = tasks.iter().map(task).collect();
+                    server.engine.submit_batch(&tasks)?
+                }
+            };
+            server.wait(&mut pending)?;
+        }
+        Ok(())
+    }
+    /// The first record and the number of records of each task.
+    fn tasks(&self, records: &[DevFileCopy]) -> Vec<(u32, u32)> {
+        let mut tasks: Vec<(u32, u32)> = Vec::new();
+        let mut bytes = u32::MAX;
+        for (at, record) in records.iter().enumerate() {
+            bytes = bytes.saturating_add(record.len);
+            match tasks.last_mut() {
+                Some((_, count)) if bytes <= BYTES_EACH && (*count as usize) < RECORDS_EACH => {
+                    *count += 1;
+                }
+                _ => {
+                    tasks.push(((self.first + at) as u32, 1));
+                    bytes = record.len;
+                }
+            }
+        }
+        tasks
+    }
+}
+
+impl Piece {
+    /// Adds the records for `len` of its bytes, from number `at` on, which go to this address.
+    pub(crate) fn copy(&self, at: usize, len: usize, to: u64, records: &mut Vec<DevFileCopy>) {
+        let from = (self.place.offset() + self.skew + at) as u32;
+        cut(from, len, to, records);
+    }
+}
+
+/// Adds the records that write zeros.
+pub(crate) fn clear(len: usize, to: u64, records: &mut Vec<DevFileCopy>) {
+    cut(FILE_COPY_ZEROS, len, to, records);
+}
+
+fn cut(from: u32, len: usize, to: u64, records: &mut Vec<DevFileCopy>) {
+    let most = FILE_COPY_MOST as usize;
+    for at in (0..len).step_by(most) {
+        records.push(DevFileCopy {
+            from: match from {
+                FILE_COPY_ZEROS => from,
+                from => from + at as u32,
+            },
+            len: most.min(len - at) as u32,
+            to: to + at as u64,
+        });
+    }
+}
+
+impl Server {
+    /// Copies what has come, gives the places back, and returns the moves with their bytes counted. If the engine ends, so does everything.
+    pub(crate) fn bring(&self, staging: &mut Staging<'_>) -> Vec<Move> {
+        let mut arrived = std::mem::take(&mut staging.arrived);
+        let mut records = Vec::new();
+        for moving in &mut arrived {
+            moving.records(self.cache.as_ref(), &mut records);
+        }
+        if staging.copy(self, &records).is_err() {
+            self.abandon();
+            return Vec::new();
+        }
+        for moving in &mut arrived {
+            if let Some(piece) = moving.brought() {
+                staging.give(piece);
+            }
+        }
+        arrived
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_copies_are_cut_and_zeros_stay_zeros() {
+        let mut records = Vec::new();
+        let most = FILE_COPY_MOST;
+        cut(4096, 2 * most as usize + 5, 1 << 40, &mut records);
+        clear(most as usize + 1, 77, &mut records);
+        let found: Vec<_> = records.iter().map(|r| (r.from, r.len, r.to)).collect();
+        let to = 1_u64 << 40;
+        assert_eq!(
+            found,
+            [
+                (4096, most, to),
+                (4096 + most, most, to + u64::from(most)),
+                (4096 + 2 * most, 5, to + 2 * u64::from(most)),
+                (FILE_COPY_ZEROS, most, 77),
+                (FILE_COPY_ZEROS, 1, 77 + u64::from(most)),
+            ]
+        );
+        records.clear();
+        clear(0, 5, &mut records);
+        assert!(records.is_empty());
+    }
+}
