@@ -245,12 +245,12 @@ impl TaskHost<'_> {
         let from = message.from.load(Ordering::Relaxed);
         if head & MESSAGE_HOST != 0 {
             self.reply_to_host(&table, from, cell);
-        } else if let Some(end) = with_answer(message_in(message), Some(side)) {
-            let end = Message {
-                from: owner.bits(),
-                ..end
-            };
-            side.tell(ActorId::from_bits(from), end);
+        } else {
+            let mut end = message_in(message);
+            end.from = owner.bits();
+            if give_answer(&mut end, Some(side)) {
+                side.tell(ActorId::from_bits(from), end);
+            }
         }
         table.give(Pool::Cells, shard(), cell, cell);
     }
@@ -353,16 +353,20 @@ impl Knows<'_, '_> {
     }
 }
 
-/// A message with the asker's own number, if it ends an ask with a deadline. None if that has passed.
-pub(crate) fn with_answer(mut message: Message, side: Option<&Side>) -> Option<Message> {
+/// Gives a message that ends an ask with a deadline the asker's own number. Returns false if the deadline has passed.
+pub(crate) fn give_answer(message: &mut Message, side: Option<&Side>) -> bool {
     if message.ends_deadline() {
         let last = &mut message.words[MAX_ASK_WORDS];
-        *last = side.and_then(|side| side.answer(*last))?;
+        match side.and_then(|side| side.answer(*last)) {
+            Some(number) => *last = number,
+            None => return false,
+        }
     }
-    Some(message)
+    true
 }
 
 /// The message in a cell.
+#[inline]
 pub(crate) fn message_in(cell: &Cell) -> Message {
     Message {
         head: cell.head.load(Ordering::Relaxed),
@@ -742,8 +746,20 @@ impl ActorCx<'_, '_, '_> {
         }
     }
     /// The handler has returned. `again`: if it has failed, its messages may be handled once more.
-    pub(crate) fn end(mut self, restarts: Restarts, again: bool) -> Retry {
+    #[inline]
+    pub(crate) fn end(&mut self, restarts: Restarts, again: bool) -> Retry {
         let notes = self.turn.slot.notes.load(Ordering::Relaxed);
+        let nothing = notes & FAILED == 0
+            && self.undo.is_none()
+            && self.asks.iter().all(Option::is_none)
+            && !self.messages.iter().any(Message::has_payload);
+        match nothing {
+            true => Retry::Done,
+            false => self.settle(notes, restarts, again),
+        }
+    }
+    /// What there is to do after a handler that has failed, was asked, is of an atomic kind or has had a payload.
+    fn settle(&mut self, notes: u32, restarts: Restarts, again: bool) -> Retry {
         let failed = notes & FAILED != 0;
         let undo = self.undo.take();
         let atomic = undo.is_some();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write;
+use std::slice::{from_mut, from_ref};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use everwarp_contract::{DevActors, Layout, Wgsl};
 use everwarp_runtime::{
     Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin, identifier,
 };
-use everwarp_telemetry::recorder::{Handling, cell_key, handling};
+use everwarp_telemetry::recorder::{cell_key, handling};
 
 use crate::builtin;
 use crate::chain::Chain;
 use crate::context::{
-    ActorCx, Retry, TaskHost, message_in, set_handles, shard, system, table, with_answer,
+    ActorCx, Retry, TaskHost, give_answer, message_in, set_handles, shard, system, table,
 };
 use crate::device::DeviceHandler;
 use crate::failures::FailureLog;
@@ -908,20 +909,18 @@ impl Turns {
         (self.sends as usize + 1) * (usize::from(self.retries) + 1)
     }
     fn message(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cell: u32) {
-        let Some((message, ask)) = take(turn, host, cell) else {
-            return;
-        };
-        self.watched(turn, host, cell, &[message], &mut [ask]);
+        let (mut message, mut ask) = (Message::EMPTY, None);
+        if take(turn, host, cell, &mut message, &mut ask) {
+            self.watched(turn, host, cell, from_ref(&message), from_mut(&mut ask));
+        }
     }
     fn messages(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cells: &[u32]) {
         const MOST: usize = MOST_AT_ONCE as usize;
         let (mut messages, mut asks) = ([Message::EMPTY; MOST], [None; MOST]);
         let mut count = 0;
         for &cell in cells {
-            if let Some((message, ask)) = take(turn, host, cell) {
-                (messages[count], asks[count]) = (message, ask);
-                count += 1;
-            }
+            let taken = take(turn, host, cell, &mut messages[count], &mut asks[count]);
+            count += usize::from(taken);
         }
         if count > 0 {
             self.watched(turn, host, cells[0], &messages[..count], &mut asks[..count]);
@@ -936,15 +935,15 @@ impl Turns {
         messages: &[Message],
         asks: &mut [Option<u32>],
     ) {
-        let watched = handling();
-        let begin = watched.as_ref().map_or(0, Handling::begin);
+        let Some(watched) = handling() else {
+            return self.handle(turn, host, messages, asks);
+        };
+        let begin = watched.begin();
         self.handle(turn, host, messages, asks);
-        if let Some(watched) = watched {
-            let function = host.task.task().function().0;
-            let system = std::ptr::from_ref(turn.table.control).addr();
-            let tag = messages[0].tag();
-            watched.end(function, begin, tag, cell_key(system, cell));
-        }
+        let function = host.task.task().function().0;
+        let system = std::ptr::from_ref(turn.table.control).addr();
+        let tag = messages[0].tag();
+        watched.end(function, begin, tag, cell_key(system, cell));
     }
     /// Handles messages, and again if the handler fails and the kind says so.
     pub(crate) fn handle(
@@ -1003,18 +1002,22 @@ impl Turns {
     }
 }
 
-/// Takes the message out of a cell, and the cell if it is an ask. None for a late reply, which reaches no actor.
-fn take(turn: &mut Turn<'_>, host: &TaskHost<'_>, cell: u32) -> Option<(Message, Option<u32>)> {
-    let message = message_in(&turn.table.cells[cell as usize]);
+/// Takes the message out of a cell, and the cell if it is an ask. Returns false for a late reply, which reaches no actor.
+#[inline]
+fn take(
+    turn: &mut Turn<'_>,
+    host: &TaskHost<'_>,
+    cell: u32,
+    message: &mut Message,
+    ask: &mut Option<u32>,
+) -> bool {
+    *message = message_in(&turn.table.cells[cell as usize]);
     let asks = message.head & MESSAGE_ASK != 0;
+    *ask = asks.then_some(cell);
     if !asks {
         turn.free(cell);
     }
-    let message = match message.ends_deadline() {
-        true => with_answer(message, host.side().as_deref())?,
-        false => message,
-    };
-    Some((message, asks.then_some(cell)))
+    !message.ends_deadline() || give_answer(message, host.side().as_deref())
 }
 
 /// The declarations that `actors!` makes of its types.
