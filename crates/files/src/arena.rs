@@ -257,9 +257,7 @@ mod tests {
         // The hand is at the begin: units 0 to 3, then 8 to 11.
         let offsets = [4, 3, 1, 5].map(|units| {
             let place = region.take(units * UNIT - 1).expect("there is room");
-            let found = (place.first - 7, place.units);
-            std::mem::forget(place);
-            found
+            (place.first - 7, place.units)
         });
         assert_eq!(offsets, [(0, 4), (8, 3), (11, 1), (12, 4)]);
         assert_eq!(region.take(1), None);

@@ -39,7 +39,7 @@ pub struct FilesConfig {
 /// until the process ends. A read that finds no room there waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaConfig {
-    /// Bytes in all, of which each thread has as many; 0: 2 MiB for each, or as `EVERWARP_FILE_ARENA=BYTES` says.
+    /// Bytes in all, divided evenly among the threads; 0: 2 MiB for each, or as `EVERWARP_FILE_ARENA=BYTES` says.
     pub bytes: u64,
     /// Reads go this way on the CPU engine, too. Tests do that, and so does `EVERWARP_FILE_ARENA`.
     pub always: bool,

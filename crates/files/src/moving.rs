@@ -29,7 +29,7 @@ const TOGETHER: usize = 32;
 
 /// What a thread has on its way.
 pub(crate) enum Moves {
-    Ring(Mover<Move>),
+    Ring(Box<Mover<Move>>),
     Plain(PlainMover<Move>),
 }
 
@@ -110,6 +110,18 @@ enum What {
 
 /// A read of pages that has ended: how many bytes there were, and an error number.
 pub(crate) type Ended = (Run, u64, Option<u32>);
+
+/// What becomes of a move.
+enum Plan {
+    /// A call of the system.
+    Calls(Move, Asked),
+    /// It has all its bytes, but its pages may have to be cleared.
+    Arrives(Move),
+    /// It waits for room in the arena.
+    Waits(Move),
+    /// It ends, with an error or without.
+    Ends(Move, Option<FileErrno>),
+}
 
 /// What a turn of a read has led to.
 enum Next {
@@ -302,16 +314,47 @@ impl Server {
         offset(from)?;
         Ok((from, self.system.read_part(left.min(piece))?))
     }
-    /// What the next call for a move does, where the host reaches what it fills. `None` if nothing is left to be read.
-    fn plan(&self, moving: &Move) -> Result<Option<Asked>, FileErrno> {
+    /// What becomes of a move now, without an arena or by way of it.
+    fn plan(&self, mut moving: Move, staging: Option<&mut Staging<'_>>) -> Plan {
         if matches!(moving.what, What::Sync { .. }) {
-            return self.system.happens().map(|()| Some(Asked::Sync));
+            return match self.system.happens() {
+                Ok(()) => Plan::Calls(moving, Asked::Sync),
+                Err(error) => Plan::Ends(moving, Some(error)),
+            };
         }
-        let (from, len) = self.next_bytes(moving)?;
+        let (from, len) = match self.next_bytes(&moving) {
+            Ok(next) => next,
+            Err(error) => return Plan::Ends(moving, Some(error)),
+        };
+        let Some(staging) = staging else {
+            let asked = match len {
+                0 => return Plan::Ends(moving, None),
+                len => self.asked(&moving, from, len),
+            };
+            return Plan::Calls(moving, asked);
+        };
         if len == 0 {
-            return Ok(None);
+            return Plan::Arrives(moving);
         }
-        Ok(Some(match &moving.what {
+        let to = match &moving.what {
+            What::Read { request, .. } => {
+                let (_, to) = range_of(request).expect("it is a read");
+                to.address() + moving.done as u64
+            }
+            // Frames have the alignment of pages.
+            _ => moving.done as u64,
+        };
+        match staging.take(to, len) {
+            None => Plan::Waits(moving),
+            Some((piece, to, len)) => {
+                moving.piece = Some(piece);
+                Plan::Calls(moving, Asked::Read { to, len, from })
+            }
+        }
+    }
+    /// The call that reads the next bytes to where the host reaches them.
+    fn asked(&self, moving: &Move, from: u64, len: usize) -> Asked {
+        match &moving.what {
             What::Pages { run, .. } => {
                 let cache = self.cache.as_ref().expect("it has pages");
                 let parts = part_of(&cache.ranges(run), moving.done, len);
@@ -325,62 +368,19 @@ impl Server {
                 Asked::Read { to, len, from }
             }
             What::Sync { .. } => Asked::Sync,
-        }))
-    }
-    /// The same by way of the arena. `Ok(None)`: the move is among those that have arrived, or that are blocked.
-    fn plan_staged(
-        &self,
-        mut moving: Move,
-        staging: &mut Staging<'_>,
-    ) -> Result<Option<(Move, Asked)>, (Move, FileErrno)> {
-        if matches!(moving.what, What::Sync { .. }) {
-            return match self.system.happens() {
-                Ok(()) => Ok(Some((moving, Asked::Sync))),
-                Err(error) => Err((moving, error)),
-            };
         }
-        let (from, len) = match self.next_bytes(&moving) {
-            Ok(next) => next,
-            Err(error) => return Err((moving, error)),
-        };
-        if len == 0 {
-            staging.arrived.push(moving);
-            return Ok(None);
-        }
-        let to = match &moving.what {
-            What::Read { request, .. } => {
-                let (_, to) = range_of(request).expect("it is a read");
-                to.address() + moving.done as u64
-            }
-            // Frames have the alignment of pages.
-            _ => moving.done as u64,
-        };
-        let Some((piece, to, len)) = staging.take(to, len) else {
-            staging.blocked.push(moving);
-            return Ok(None);
-        };
-        moving.piece = Some(piece);
-        Ok(Some((moving, Asked::Read { to, len, from })))
     }
     /// Submits the next piece of something, or ends it. With an arena it may have to wait for room first.
     fn advance(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>, moving: Move) {
-        let planned = match (moving.struck, staging) {
-            (Some(error), _) => Err((moving, Some(error))),
+        let mut staging = staging.as_mut();
+        let plan = match (moving.struck, &staging) {
+            (Some(error), _) => Plan::Ends(moving, Some(error)),
             // Moves that were blocked are more than those that have ended.
-            (None, Some(staging)) if moves.room() == 0 => return staging.blocked.push(moving),
-            (None, Some(staging)) => match self.plan_staged(moving, staging) {
-                Ok(None) => return,
-                Ok(Some(planned)) => Ok(planned),
-                Err((moving, error)) => Err((moving, Some(error))),
-            },
-            (None, None) => match self.plan(&moving) {
-                Ok(Some(asked)) => Ok((moving, asked)),
-                Ok(None) => Err((moving, None)),
-                Err(error) => Err((moving, Some(error))),
-            },
+            (None, Some(_)) if moves.room() == 0 => Plan::Waits(moving),
+            _ => self.plan(moving, staging.as_deref_mut()),
         };
-        match planned {
-            Ok((moving, asked)) => {
+        match (plan, staging) {
+            (Plan::Calls(moving, asked), _) => {
                 let file = match &moving.what {
                     What::Read { file, .. } | What::Sync { file, .. } => Source::Open(file.clone()),
                     What::Pages { file, .. } => Source::Plain(file.clone()),
@@ -389,7 +389,12 @@ impl Server {
                 // the read. All keep their file.
                 unsafe { moves.push(moving, &file, asked) };
             }
-            Err((moving, error)) => {
+            (Plan::Arrives(moving), Some(staging)) => staging.arrived.push(moving),
+            (Plan::Waits(moving), Some(staging)) => staging.blocked.push(moving),
+            (Plan::Arrives(moving) | Plan::Waits(moving), None) => {
+                unreachable!("without an arena nothing waits for it: {moving:?}")
+            }
+            (Plan::Ends(moving, error), _) => {
                 let mut runs = Vec::new();
                 self.end_move(moving, error, &mut runs);
                 self.end_runs(runs);

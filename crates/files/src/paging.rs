@@ -44,9 +44,19 @@ impl Server {
             return;
         };
         let mut brain = cache.brain();
+        // Neighbours mostly are of one file. No handle of a cached file comes or goes while the lock is held.
+        let mut last = None;
+        let mut cached_of = |handle| match last {
+            Some((known, cached)) if known == handle => cached,
+            _ => {
+                let open = self.handles.file(handle);
+                let cached = open.and_then(|file| file.cached);
+                last = Some((handle, cached));
+                cached
+            }
+        };
         for record in records {
-            let open = self.handles.file(record.handle);
-            let cached = open.and_then(|file| file.cached);
+            let cached = cached_of(record.handle);
             let page = record.offset >> cache.page_bits;
             if op_of(record) != FILE_PAGE {
                 let (Some(cached), Some(last)) =

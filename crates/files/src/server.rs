@@ -397,10 +397,11 @@ impl Server {
             pending = self.wait_for_requests(port, taken)?;
             for round in others.chunks(ROUND) {
                 driver.begin(self.workers);
-                let mut times = Vec::new();
+                let (mut times, mut jobs) = (Vec::new(), Vec::new());
                 for record in round {
-                    self.accept(record, &mut driver, &mut times);
+                    self.accept(record, &mut driver, &mut times, &mut jobs);
                 }
+                self.push_jobs(jobs);
                 self.ask_clock(times);
                 self.deliver();
             }
@@ -414,12 +415,14 @@ impl Server {
             }
         }
     }
-    /// Takes one request in, which is counted as in flight. What is asked of timers goes to `times`.
+    /// Takes one request in, which is counted as in flight. What is asked of timers goes to `times`, and what workers do to `jobs`: one
+    /// lock and one bell serve all of a round.
     fn accept(
         &self,
         record: &DevFileRequest,
         driver: &mut Driver,
         times: &mut Vec<(OfTime, After)>,
+        jobs: &mut Vec<Job>,
     ) {
         let mut after = after(record);
         if !self.takes_bytes(&mut after) {
@@ -462,12 +465,13 @@ impl Server {
             Ok((Some(file), Asked::Of { op, within, .. })) => {
                 let after = self.limited(after, within, || Limited::File(file.clone()));
                 file.push(Request { op, after }, &mut ready);
-                self.start(&file, ready);
+                jobs.extend(ready.into_iter().map(|r| Job::Of(file.clone(), r)));
                 // The thread that waits may have looked for it before it was in line.
-                if let Some((at, number)) = after.deadline
-                    && at <= Instant::now()
-                {
-                    self.give_up_file(&file, Name::Deadline(number), FileErrno::TIMEDOUT);
+                if let Some((at, number)) = after.deadline {
+                    self.push_jobs(jobs.drain(..));
+                    if at <= Instant::now() {
+                        self.give_up_file(&file, Name::Deadline(number), FileErrno::TIMEDOUT);
+                    }
                 }
             }
             Ok((
@@ -479,23 +483,21 @@ impl Server {
                     room,
                 },
             )) => {
-                let job = Job::Open {
+                jobs.push(Job::Open {
                     dir,
                     how,
                     path,
                     room,
                     after,
-                };
-                self.push_jobs([job]);
+                });
             }
             Ok((_, Asked::List { dir, path, to })) => {
-                let job = Job::List {
+                jobs.push(Job::List {
                     dir,
                     path,
                     to,
                     after,
-                };
-                self.push_jobs([job]);
+                });
             }
             Ok((_, Asked::Time(asked))) => times.push((asked, after)),
             Ok((_, Asked::Network(asked))) => self.ask_network(&asked, after, driver),
@@ -504,6 +506,8 @@ impl Server {
                 // A wait for the timer may be among those.
                 Some(Open::Timer) => times.push((OfTime::Cancel { handle, note }, after)),
                 Some(Open::File(file)) => {
+                    // It finds requests where they wait.
+                    self.push_jobs(jobs.drain(..));
                     self.give_up_file(&file, Name::Note(note), FileErrno::CANCELED);
                     self.finish(after, Ok(0));
                 }
@@ -551,7 +555,9 @@ impl Server {
         let staging = self.arena.as_ref();
         let staging = staging.map(|arena| Staging::new(arena, port.clone(), number));
         match (ring, &staging) {
-            (Some(ring), _) => self.move_jobs(number, Moves::Ring(Mover::new(ring)), staging),
+            (Some(ring), _) => {
+                self.move_jobs(number, Moves::Ring(Box::new(Mover::new(ring))), staging)
+            }
             (None, Some(_)) => self.move_jobs(number, Moves::Plain(PlainMover::new()), staging),
             (None, None) => self.do_jobs(),
         }

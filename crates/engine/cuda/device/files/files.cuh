@@ -41,6 +41,33 @@ struct FileRing {
   }
   // Takes the bell: the group in which the host waits, plus one; 0 if it does not wait.
   __device__ __forceinline__ u64 take_bell() const { return exchange(&files.control->bell, (u64)0, acq_rel, gpu); }
+  // Reserves a slot. False if none is free, or if the ring is closed, which the number says. Any set of lanes may ask together. Those of
+  // one ring do it with one exchange, because while many warps ask, one of them succeeds in the time of a round trip to memory.
+  __device__ __forceinline__ bool reserve(u64& number) const {
+    DevFileControl* c = files.control;
+    const u32 lanes = __match_any_sync(__activemask(), (u64)c), first = __ffs(lanes) - 1, all = __popc(lanes);
+    const u32 rank = __popc(lanes & ((1u << lane_id()) - 1));
+    u32 got = 0;
+    number = 0;
+    if (rank == 0) {
+      number = load(&c->reserved, relaxed, gpu);
+      while ((number & FILE_CLOSED) == 0) {
+        // Acquire pairs with the release in `file_door`: the host has copied what was in the slots. What was reserved may be
+        // the older of the two values, and then the exchange fails.
+        const u64 end = load(&c->taken, acquire, gpu) + files.slots;
+        got = number < end ? (u32)min(end - number, (u64)all) : 0;
+        if (got == 0) break;
+        const u64 before = compare_exchange(&c->reserved, number, number + got, acq_rel, gpu);
+        if (before == number) break;
+        number = before;
+      }
+    }
+    // The other lanes fill their slots after the acquire.
+    __syncwarp(lanes);
+    number = __shfl_sync(lanes, number, first) + rank;
+    got = __shfl_sync(lanes, got, first);
+    return (number & FILE_CLOSED) == 0 && rank < got;
+  }
   // The warp: how many requests the host can copy, up to a limit. Each lane looks at another slot, since each look waits for memory.
   __device__ __forceinline__ u32 count(u32 lane) const {
     const u64 first = load(&files.control->taken, relaxed, gpu);
@@ -284,24 +311,15 @@ struct Files {
   // Makes a request. False if the ring is full: then nothing was asked. `waits`: a task goes on after it.
   __device__ __forceinline__ bool post(u32 op, u32 handle, u64 offset, const void* address, u32 len, Then then,
                                        void* to = nullptr, u64 room = 0, bool waits = true, bool* closed = nullptr) {
-    DevFileControl* c = ring.files.control;
-    u64 number = load(&c->reserved, relaxed, gpu);
-    while (true) {
-      if ((number & FILE_CLOSED) != 0) {
-        if (waits) t.spawn(then.function, then.tag, Lane::pack(then.note, 0 - ERRNO_CANCELED));
-        if (closed != nullptr) *closed = true;
-        return true;
-      }
-      // Acquire pairs with the release in `file_door`: the host has copied what was in the slot. What was reserved may be
-      // the older of the two values, and then the exchange fails.
-      const u64 taken = load(&c->taken, ew::acquire, gpu);
-      if (number >= taken + ring.files.slots) {
-        add(&c->refused, 1, relaxed, gpu);
+    u64 number;
+    if (!ring.reserve(number)) {
+      if ((number & FILE_CLOSED) == 0) {
+        add(&ring.files.control->refused, 1, relaxed, gpu);
         return false;
       }
-      const u64 before = compare_exchange(&c->reserved, number, number + 1, acq_rel, gpu);
-      if (before == number) break;
-      number = before;
+      if (waits) t.spawn(then.function, then.tag, Lane::pack(then.note, 0 - ERRNO_CANCELED));
+      if (closed != nullptr) *closed = true;
+      return true;
     }
     const u32 group = waits ? t.hold() : NONE;
     DevFileRequest* r = ring.slot(number);

@@ -1,4 +1,4 @@
-//! Twin of `Files::post` and `file_door` of `crates/engine/cuda/device/files/files.cuh`, with the host between two waits.
+//! Twin of `FileRing::reserve`, `Files::post` and `file_door` of `crates/engine/cuda/device/files/files.cuh`, with the host between two waits.
 
 use std::sync::Arc;
 
@@ -83,30 +83,37 @@ impl Ring {
         self.count() != 0 || self.ended()
     }
 
-    /// Makes a request. False if the ring is full or closed.
-    fn post(&self, value: u64) -> bool {
+    /// Makes requests as lanes that ask together. Returns how many there was room for; 0 if the ring is full or closed.
+    fn post_all(&self, values: &[u64]) -> usize {
         let mut number = self.reserved.load(Relaxed);
-        loop {
+        let got = loop {
             if number & CLOSED != 0 {
-                return false;
+                return 0;
             }
             // What was reserved may be the older of the two values, and then the exchange fails.
-            let taken = self.taken.load(Acquire);
-            if number >= taken + self.slots.len() as u64 {
-                return false;
+            let end = self.taken.load(Acquire) + self.slots.len() as u64;
+            let got = end.saturating_sub(number).min(values.len() as u64);
+            if got == 0 {
+                return 0;
             }
             match self
                 .reserved
-                .compare_exchange(number, number + 1, AcqRel, Acquire)
+                .compare_exchange(number, number + got, AcqRel, Acquire)
             {
-                Ok(_) => break,
+                Ok(_) => break got as usize,
                 Err(other) => number = other,
             }
+        };
+        for (number, &value) in (number..).zip(&values[..got]) {
+            self.slot(number).value.store(value, Relaxed);
+            self.slot(number).turn.store(number + 1, Release);
+            self.ring();
         }
-        self.slot(number).value.store(value, Relaxed);
-        self.slot(number).turn.store(number + 1, Release);
-        self.ring();
-        true
+        got
+    }
+    /// Makes a request. False if the ring is full or closed.
+    fn post(&self, value: u64) -> bool {
+        self.post_all(&[value]) == 1
     }
     /// Takes the bell, and with it what the host does when it is woken.
     fn ring(&self) {
@@ -241,6 +248,30 @@ fn full_ring_overwrites_nothing() {
             thread::spawn(move || ring.wait(0))
         };
         post(&ring, 0);
+        poster.join().expect("it ends");
+        host.join().expect("it ends");
+        ring.copied.assert_all();
+    });
+}
+
+/// Lanes that ask together: those that find no room are refused, the others are asked once each, and none is overwritten.
+#[test]
+fn lanes_that_ask_together_are_each_taken_or_refused() {
+    explore(|| {
+        let ring = Ring::new(2, 3, 0, AS_WRITTEN);
+        let post = |ring: &Ring, values: &[u64]| {
+            let got = ring.post_all(values);
+            for &value in &values[got..] {
+                ring.copied.arrived(value as u32);
+            }
+        };
+        let other = ring.clone();
+        let poster = thread::spawn(move || post(&other, &[2]));
+        let host = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.wait(0))
+        };
+        post(&ring, &[0, 1]);
         poster.join().expect("it ends");
         host.join().expect("it ends");
         ring.copied.assert_all();
