@@ -68,11 +68,7 @@ fn handle(a: &mut ActorCx<'_, '_, '_>, messages: &[Message], warps: usize) {
             }
             FORWARD => a.forward_at(place, other),
             ASK => a.ask(other, m.word(0) as u8, &[7], 7),
-            FAIL_UP_TO => {
-                if call(a, m.word(1)) <= m.word(2) {
-                    a.fail();
-                }
-            }
+            FAIL_UP_TO if call(a, m.word(1)) <= m.word(2) => a.fail(),
             STOP => a.stop(),
             KILL => a.kill(other),
             FOUR => (m.word(1)..m.word(1) + 4).for_each(|n| a.tell(other, NUMBER, &[m.word(0), n])),
