@@ -130,7 +130,7 @@ impl Kind {
     }
     /// A kind whose handler handles up to 32 messages of an actor in one call, in their order, with a warp of threads. So an
     /// actor that many send to is not one thread's work. One call fails, is undone and is retried as a whole. The CPU engine
-    /// runs it; a GPU does not yet.
+    /// and CUDA run it; wgpu does not yet, nor does a GPU where the program has [`services`](Self::services).
     pub const fn warp(name: &'static str, state: Params, bytes: usize, handler: BatchFn) -> Self {
         let handler = Handler::Batch(handler);
         Self::new(
@@ -268,9 +268,13 @@ impl Kind {
     pub(crate) fn not_on_cuda(&self, with_source: bool) -> Option<(String, Cow<'static, str>)> {
         let why: Cow<'static, str> = match (&self.handler, &self.device) {
             _ if self.is_host => return None,
-            (Handler::Function(_), _) if with_source => return None,
-            (Handler::Function(_), _) => "its program has no device source".into(),
-            (Handler::Batch(_), _) => "its shape is warp or block, and GPUs run lanes only".into(),
+            (Handler::Function(_) | Handler::Batch(_), _) if with_source => return None,
+            (Handler::Function(_) | Handler::Batch(_), _) => {
+                "its program has no device source".into()
+            }
+            (Handler::BatchClosure(_), Ok(Some(_))) => {
+                "its handler is a module that handles several messages in one call".into()
+            }
             (_, Ok(Some(_))) => return None,
             (_, Ok(None)) => "its handler is a closure".into(),
             (_, Err(why)) => why.clone(),
@@ -286,6 +290,10 @@ impl Kind {
         }
         if self.is_host {
             let why = "its actors are the host's, which has no thread for them there";
+            return Some((self.name.to_string(), why.into()));
+        }
+        if let Handler::Batch(_) = &self.handler {
+            let why = "its shape is warp or block, and the engine runs lanes only";
             return Some((self.name.to_string(), why.into()));
         }
         // Without WGSL the whole program is refused.
@@ -310,14 +318,23 @@ impl Kind {
             false => self.needs_here() - 1,
         }
     }
-    /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15.
+    /// Whether a warp or a block of a GPU runs its handler.
+    const fn is_wide(&self) -> bool {
+        !matches!(self.shape, Shape::Lane)
+    }
+    /// Turns that one turn may cause. A warp runs 32 turns at once where there are up to 15. A turn of warp or block shape has
+    /// room for several calls, and each may end asks of 32 askers.
     const fn room(&self) -> u16 {
         // One more for the sender that is woken when the turn begins.
         let needs = match self.is_host {
             true => self.needs_here(),
             false => self.needs() + 1,
         };
-        if needs < 16 { 15 } else { needs + 1 }
+        match needs + 1 {
+            room if self.is_wide() && room < MAX_SPAWN => MAX_SPAWN,
+            _ if needs < 16 => 15,
+            room => room,
+        }
     }
     /// Room for turns with which a turn starts on a GPU: for one message, one more for the sender that is woken when the turn
     /// begins, and the place that the engine leaves for a continuation.
@@ -351,9 +368,10 @@ impl Kind {
              static __device__ __forceinline__ u32 sends([[maybe_unused]] u32 kind) {{ return {sends}; }}\n  \
              static __device__ __forceinline__ u32 needs([[maybe_unused]] u32 kind) {{ return {needs}; }}\n  \
              static constexpr u32 state = {state}, restarts = {most}u, within = {within}u, retries = {retries}, \
-             keep = {keep};\n  \
+             keep = {keep}, room = {room};\n  \
              static constexpr bool atomic = {atomic}, services = {serves}, lists = {lists}, lends = {lends};\n}};",
-            lends = self.is_host
+            lends = self.is_host,
+            room = self.room()
         )
     }
     /// Whether its actors keep asks or have timers on a GPU.
@@ -574,8 +592,15 @@ impl ActorProgram {
     /// The first kind that CUDA engines cannot run yet, and why.
     pub fn not_on_cuda(&self) -> Option<(String, Cow<'static, str>)> {
         let with_source = !self.device_source.is_empty();
+        let serves = self.kinds.iter().any(|kind| kind.services || kind.is_host);
         let mut kinds = self.kinds.iter();
-        kinds.find_map(|kind| kind.not_on_cuda(with_source))
+        kinds.find_map(|kind| match kind.not_on_cuda(with_source) {
+            None if serves && kind.is_wide() => {
+                let why = "its shape is warp or block, and a kind of its program says .services() or is for actors of the host";
+                Some((kind.name.to_string(), why.into()))
+            }
+            refused => refused,
+        })
     }
     /// The turns of the kinds whose actors a GPU lends to the host.
     pub(crate) fn lent(&self) -> Vec<Option<Turns>> {
@@ -685,6 +710,9 @@ impl ActorProgram {
         let program = &*identifier(&self.name);
         let header = if self.serves() { "part" } else { "host" };
         writeln!(out, "#include \"everwarp/actor/{header}.cuh\"")?;
+        if self.kinds.iter().any(Kind::is_wide) {
+            writeln!(out, "#include \"everwarp/actor/wide_turn.cuh\"")?;
+        }
         let states = self.kinds.iter().map(|kind| &kind.state);
         for params in states.chain([&self.params]) {
             params.write_once(out)?;
@@ -736,11 +764,16 @@ impl ActorProgram {
                 )?;
                 continue;
             }
+            let (task, run, actor, turn_of) = match kind.shape {
+                Shape::Lane => ("Lane", "actor_turn", "Actor", "a"),
+                Shape::Warp => ("Warp", "actor_turn_wide", "WarpActor", "a.own"),
+                Shape::Block => ("Block", "actor_turn_wide", "BlockActor", "a.own"),
+            };
             writeln!(
                 out,
-                "__device__ __forceinline__ void {program}_{turn}(ew::Lane& t, const DevActors& s) {{\n  \
-                 ew::actor_turn<{program}_{name}_kind>(t, s, {base}, [](ew::Actor& a, const ew::Message& m) {{\n    \
-                 {program}_{name}(a, a.template state<{state}>(), m, *(const {params}*)a.system.user);\n  }});\n}}",
+                "__device__ __forceinline__ void {program}_{turn}(ew::{task}& t, const DevActors& s) {{\n  \
+                 ew::{run}<{program}_{name}_kind>(t, s, {base}, [](ew::{actor}& a, const ew::Message& m) {{\n    \
+                 {program}_{name}(a, a.template state<{state}>(), m, *(const {params}*){turn_of}.system.user);\n  }});\n}}",
             )?;
         }
         for (name, _, _) in self.builtins() {
@@ -882,10 +915,13 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
         set_handles(false);
     });
     // Oldest first: every actor that has messages gets its turn.
-    Function::shaped(Shape::Lane, format!("{}_turn", kind.name).into(), twin)
-        .spawns(room)
-        .starts_with(kind.least_room())
-        .breadth_first()
+    let function = Function::shaped(kind.shape, format!("{}_turn", kind.name).into(), twin);
+    let function = function.spawns(room).breadth_first();
+    match kind.is_wide() {
+        // A call may need all of its room.
+        true => function,
+        false => function.starts_with(kind.least_room()),
+    }
 }
 
 impl Turns {

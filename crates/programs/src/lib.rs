@@ -10,6 +10,7 @@ pub mod actor_faults;
 pub mod actor_groups;
 pub mod actor_probe;
 pub mod actor_services;
+pub mod actor_shapes;
 pub mod arrivals;
 pub mod asks;
 pub mod bank;

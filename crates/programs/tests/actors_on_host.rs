@@ -17,7 +17,8 @@ use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_groups::GROUPS;
 use everwarp_programs::actor_probe::PROBE;
 use everwarp_programs::actor_services::{PARTS, SERVICES};
-use everwarp_runtime::{Image, identifier};
+use everwarp_programs::actor_shapes::SHAPES;
+use everwarp_runtime::{Image, Shape, identifier};
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -44,6 +45,7 @@ const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
 const GROUPS_CPP: &str = include_str!("actors_on_host/actor_groups.cpp");
 const PARTS_CPP: &str = include_str!("actors_on_host/actor_parts.cpp");
 const KEEPERS_CPP: &str = include_str!("actors_on_host/keepers.cpp");
+const SHAPES_CPP: &str = include_str!("actors_on_host/actor_shapes.cpp");
 const POOL_CPP: &str = include_str!("actors_on_host/pool.cpp");
 
 const ALL: &[(&str, HostCase)] = cases![
@@ -52,6 +54,7 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_lose_neither_events_nor_news,
     random_schedules_lend_actors_of_the_host_to_it,
     random_schedules_hold_members_of_groups_until_the_host_decides,
+    random_schedules_of_warps_lose_no_message_and_keep_their_order,
     random_schedules_keep_each_free_number_in_one_hand,
     lanes_that_are_threads_have_no_data_race,
     stack_of_free_numbers_without_a_count_is_noticed,
@@ -88,6 +91,12 @@ const ALL: &[(&str, HostCase)] = cases![
     modules_keep_asks_and_timers_the_same,
     guests_of_rust_and_c_compute_the_same,
     random_schedules_end_each_ask_that_is_kept,
+    warp_that_reads_on_behind_its_handler_is_noticed,
+    messages_of_lanes_to_one_receiver_side_by_side_are_noticed,
+    messages_of_lanes_that_overtake_the_outbox_are_noticed,
+    undone_call_whose_state_stays_is_noticed,
+    undone_call_whose_messages_leave_is_noticed,
+    free_cells_of_lanes_without_those_at_hand_are_noticed,
     kept_asks_that_do_not_end_with_their_actor_are_noticed,
     asks_that_a_restart_forgets_are_noticed,
     asks_that_a_member_forgets_when_it_goes_on_are_noticed,
@@ -147,6 +156,14 @@ fn random_schedules_hold_members_of_groups_until_the_host_decides(
     Ok(())
 }
 
+/// A warp here has four lanes, so that a call has up to four messages, and a block has one warp.
+fn random_schedules_of_warps_lose_no_message_and_keep_their_order(
+    folder: &Path,
+) -> Result<(), Failed> {
+    write_sources(folder, &SHAPES, SHAPES_CPP)?;
+    run(&compile(folder, &["-O1"])?, 1, 400)
+}
+
 fn random_schedules_keep_each_free_number_in_one_hand(folder: &Path) -> Result<(), Failed> {
     write_sources(folder, &PROBE, POOL_CPP)?;
     run(&compile(folder, &["-O1"])?, 1, 400)
@@ -191,6 +208,7 @@ fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed>
     for (name, program, scenarios) in [
         ("probe", &PROBE, PROBE_CPP),
         ("faults", &FAULTS, FAULTS_CPP),
+        ("shapes", &SHAPES, SHAPES_CPP),
     ] {
         let folder = folder.join(name);
         write_sources(&folder, program, scenarios)?;
@@ -362,6 +380,48 @@ fn random_schedules_end_each_ask_that_is_kept(folder: &Path) -> Result<(), Faile
     run(&compile(&folder, &flags)?, 1, 60)
 }
 
+/// The cell of an ask has something else in its place once the handler has replied.
+fn warp_that_reads_on_behind_its_handler_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "then = __shfl_sync(ALL, newer, (lane + count) % WARP);";
+    let wrong = "then = __shfl_sync(ALL, own != 0 ? (u32)load(&a.cells[own - 1].to, relaxed, gpu) : 0, (lane + count) % WARP);";
+    is_noticed_of_shapes(folder, "wide_turn.cuh", right, wrong)
+}
+
+fn messages_of_lanes_to_one_receiver_side_by_side_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "(__match_any_sync(ALL, to) & waiting & ((1u << lane) - 1)) == 0 && at != NONE";
+    is_noticed_of_shapes(folder, "wide.cuh", right, "at != NONE")
+}
+
+fn messages_of_lanes_that_overtake_the_outbox_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "blocked = a.outbox_first != 0;";
+    is_noticed_of_shapes(folder, "wide.cuh", right, "blocked = false;")
+}
+
+fn undone_call_whose_state_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "if (undone) wide_remember(&a.system, a.number, K::state, true);";
+    is_noticed_of_shapes(folder, "wide_turn.cuh", right, "")
+}
+
+fn undone_call_whose_messages_leave_is_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "wide_let_out(a, lane, undone);";
+    is_noticed_of_shapes(
+        folder,
+        "wide_turn.cuh",
+        right,
+        "wide_let_out(a, lane, false);",
+    )
+}
+
+fn free_cells_of_lanes_without_those_at_hand_are_noticed(folder: &Path) -> Result<(), Failed> {
+    let right = "above != 0 ? next + 1 : rest, relaxed";
+    is_noticed_of_shapes(
+        folder,
+        "wide.cuh",
+        right,
+        "above != 0 ? next + 1 : 0, relaxed",
+    )
+}
+
 fn kept_asks_that_do_not_end_with_their_actor_are_noticed(folder: &Path) -> Result<(), Failed> {
     let right = "if (!kept_end_all(a, true)) {";
     is_noticed_of_keepers(folder, "turn.cuh", right, "if (false) {")
@@ -472,6 +532,16 @@ fn shorten_ring(folder: &Path, places: u32) -> Result<(), Failed> {
     Ok(std::fs::write(&contract, text.replace(&right, &wanted))?)
 }
 
+fn is_noticed_of_shapes(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    write_sources(folder, &SHAPES, SHAPES_CPP)?;
+    is_noticed(folder, header, right, wrong, 400)
+}
+
 /// Replaces a part of a header that the sources have; the scenarios must not pass.
 fn is_noticed(
     folder: &Path,
@@ -521,7 +591,7 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
         false => kind.bound.to_string(),
     };
     let mut unit = String::from("#include \"everwarp/block/block.cuh\"\n");
-    let mut cases = String::new();
+    let (mut cases, mut wide) = (String::new(), String::from("false"));
     for (id, program, function) in image.functions() {
         let name = format!(
             "{}_{}",
@@ -530,9 +600,16 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
         );
         writeln!(unit, "constexpr u32 FN_{name} = {id};")?;
         let called = format!("{}_{}", identifier(&program.name), function.device_name());
+        let call = match function.shape {
+            Shape::Lane => format!("{called}(t, s);"),
+            shape => {
+                write!(wide, " || fn == FN_{name}")?;
+                format!("{{ ew::{shape:?} w{{t, ew::lane_id()}}; {called}(w, s); t = w; }}")
+            }
+        };
         writeln!(
             cases,
-            "    case FN_{name}: t.limit = ew::lanes_room({}, {}); return {called}(t, s);",
+            "    case FN_{name}: t.limit = ew::lanes_room({}, {}); {call} return;",
             function.least_room, function.max_spawn
         )?;
     }
@@ -555,7 +632,8 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     }
     writeln!(
         unit,
-        "static void dispatch(u32 fn, ew::Lane& t, const DevActors& s) {{\n  switch (fn) {{\n{cases}  }}\n}}\n\
+        "static bool is_wide(u32 fn) {{ return {wide}; }}\n\
+         static void dispatch(u32 fn, ew::Lane& t, const DevActors& s) {{\n  switch (fn) {{\n{cases}  }}\n}}\n\
          constexpr u32 FIRST = FN_{}_{}, KINDS = {}, STATE_BYTES = {};\n\
          #define BOUNDS {{{}}}\n#include \"scenarios.cpp\"",
         identifier(&actors.name),

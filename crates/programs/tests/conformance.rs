@@ -11,6 +11,8 @@ mod actor_groups;
 mod actor_hosts;
 #[path = "conformance/actor_services.rs"]
 mod actor_services;
+#[path = "conformance/actor_shapes.rs"]
+mod actor_shapes;
 #[path = "conformance/actors.rs"]
 mod actors;
 #[path = "conformance/durability.rs"]
@@ -88,6 +90,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actor_groups::ALL,
         actor_hosts::ALL,
         actor_services::ALL,
+        actor_shapes::ALL,
         module_actors::ALL,
         tasks::ALL,
         submissions::ALL,
@@ -204,6 +207,7 @@ fn concerns(way: &Way, case: &str) -> bool {
         actor_groups::ALL,
         actor_hosts::ALL,
         actor_services::ALL,
+        actor_shapes::ALL,
         module_actors::ALL,
         ring_kernels::ALL,
         heap::ALL,

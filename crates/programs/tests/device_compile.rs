@@ -13,11 +13,11 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_groups, actor_probe, actor_services, arrivals, benchmarks, echo,
-    fib, file_probe, gather, heap_probe, naps, page_probe, probe, reads, ring_kernels, standard,
-    words,
+    REGISTRY, actor_faults, actor_groups, actor_probe, actor_services, actor_shapes, arrivals,
+    benchmarks, counting, echo, fib, file_probe, gather, heap_probe, naps, page_probe, probe,
+    reads, ring_kernels, standard, words,
 };
-use everwarp_runtime::Image;
+use everwarp_runtime::{Image, Shape};
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Trial};
 
@@ -141,6 +141,17 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     // For sm_80, ptxas spills three registers of the program that has all kinds that fail.
     let image = Image::of(vec![actor_faults::FAULTS.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[90, 100]));
+    let image = Image::of(vec![counting::WIDE.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    // Kinds of warp and block shape, each alone: ptxas spills some words of the program that has seven of them.
+    let shapes = &actor_shapes::SHAPES;
+    compile(nvrtc, &Image::of(vec![shapes.program()]), 90);
+    for kind in shapes.kinds.iter().filter(|k| k.shape != Shape::Lane) {
+        let (name, kinds) = (shapes.name.clone(), vec![kind.clone()].into());
+        let (source, params) = (shapes.device_source.clone(), shapes.params.clone());
+        let alone = ActorProgram::new(name, kinds, source, "".into(), params);
+        assert_no_frames(&frames(nvrtc, &Image::of(vec![alone.program()]), &[90]));
+    }
     // Those of the registry.
     let actors = REGISTRY
         .into_iter()

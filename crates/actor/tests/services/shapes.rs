@@ -354,3 +354,26 @@ fn call_that_would_send_too_much_is_refused() {
     let kind = Kind::batch_closure("many", 8, |_, _| {}).sends(93);
     ActorProgram::closures("many", vec![kind]).program();
 }
+
+#[test]
+fn gpus_refuse_a_kind_of_warp_shape_with_services_or_without_source_by_name() {
+    let program = |kind: &Kind, source: &'static str| {
+        let kinds = vec![kind.clone()].into();
+        let (name, params) = (SHAPES.name.clone(), SHAPES.params.clone());
+        ActorProgram::new(name, kinds, source.into(), "".into(), params).not_on_cuda()
+    };
+    for (kind, name) in SHAPES.kinds.iter().zip(["warp_total", "block_total"]) {
+        assert_eq!(program(kind, "with source"), None);
+        let (refused, why) = program(kind, "").expect("it has no source");
+        assert_eq!(
+            (&*refused, &*why),
+            (name, "its program has no device source")
+        );
+        let serves = kind.clone().services();
+        let (refused, why) = program(&serves, "with source").expect("it has services");
+        assert!(refused == name && why.contains("services"), "{why}");
+    }
+    let closure = Kind::batch_closure("closure", 8, |_, _| {});
+    let (_, why) = program(&closure, "with source").expect("it is a closure");
+    assert_eq!(why, "its handler is a closure");
+}

@@ -24,7 +24,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "actors",
     title: "actors",
     about: "`ring` is one token that 1,000 actors pass around: a message waits for the one before. `ring_full` has a token for each \
-            actor. `counting` is 100 actors that send to one. In `big` as many messages as there are actors are sent on ten \
+            actor. `counting` is 100 actors that send to one, which handles \
+            up to 32 messages at a time in `counting_warp` and `counting_block`. In `big` as many messages as there are actors are sent on ten \
             times to actors chosen at random. `skynet` launches a tree of actors and adds its leaves. In `asks` the actors \
             of 1,000 pairs ask and reply, and `ask_from_host` is the time of single asks of the host. `host_tells` is messages of the \
             host to 10,000 actors, until all are handled, and `host_launches` actors that the host launches. `ring_wide` and \
@@ -40,6 +41,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Part::many("ring_wide", On::Both, |cx| ring(cx, WIDE, WIDE)),
         Part::many("ring_module", On::CpuAndCuda, ring_of_modules),
         Part::many("counting", On::Both, count),
+        Part::many("counting_warp", On::CpuAndCuda, |cx| {
+            count_wide(cx, counting::WARP_COUNTER, "a warp")
+        }),
+        Part::many("counting_block", On::CpuAndCuda, |cx| {
+            count_wide(cx, counting::BLOCK_COUNTER, "a block")
+        }),
         Part::many("big", On::Both, crowd),
         Part::many("skynet", On::Both, tree),
         Part::many("asks", On::Both, |cx| {
@@ -145,23 +152,35 @@ fn count(cx: &Context<'_>) -> Result<(), CliError> {
     let program = counting::COUNTING.program();
     let engine = cx.device.engine().program(program).start()?;
     let what = "100 actors that send numbers to one";
-    sweep(
-        cx,
-        label(what, "message"),
-        &[100_000, 1_000_000, 10_000_000],
-        |n| {
-            let count = Count::new(&engine, PRODUCERS)?;
-            let last = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
-            let seen = last.clone();
-            Ok(Measured {
-                run: move || {
-                    last.set(count.run(n as u32)?);
-                    Ok(())
-                },
-                check: move |rounds| Ok(seen.get() == (rounds * (n * (n - 1) / 2), rounds * n)),
-            })
-        },
-    )
+    counted(cx, what, || Count::new(&engine, PRODUCERS))
+}
+
+/// Who handles them says the shape.
+fn count_wide(cx: &Context<'_>, counter: u32, who: &str) -> Result<(), CliError> {
+    let program = counting::WIDE.program();
+    let engine = cx.device.engine().program(program).start()?;
+    let what = format!("100 actors that send numbers to one, which handles them with {who}");
+    counted(cx, &what, || Count::wide(&engine, counter, PRODUCERS))
+}
+
+fn counted(
+    cx: &Context<'_>,
+    what: &str,
+    start: impl Fn() -> Result<Count, ActorError>,
+) -> Result<(), CliError> {
+    let sizes = [100_000, 1_000_000, 10_000_000];
+    sweep(cx, label(what, "message"), &sizes, |n| {
+        let count = start()?;
+        let last = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
+        let seen = last.clone();
+        Ok(Measured {
+            run: move || {
+                last.set(count.run(n as u32)?);
+                Ok(())
+            },
+            check: move |rounds| Ok(seen.get() == (rounds * (n * (n - 1) / 2), rounds * n)),
+        })
+    })
 }
 
 fn crowd(cx: &Context<'_>) -> Result<(), CliError> {

@@ -26,6 +26,8 @@ const SOURCES: &[(&str, &str)] = sources! {
     "actor/news.cuh"
     "actor/part.cuh"
     "actor/turn.cuh"
+    "actor/wide.cuh"
+    "actor/wide_turn.cuh"
     "api.cuh"
     "atomic.cuh"
     "engine.cu"

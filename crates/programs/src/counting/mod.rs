@@ -4,13 +4,15 @@
 mod entry;
 #[path = "counting.rs"]
 mod twin;
+mod wide;
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Tell, actors};
+use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, Tell, actors};
 use everwarp::{Engine, dev_struct};
 
 use twin::{counter, producer};
 
 pub use entry::Counting;
+pub use wide::{BLOCK_COUNTER, WARP_COUNTER, WIDE};
 
 dev_struct! {
     /// The state of the counter.
@@ -49,15 +51,31 @@ impl Count {
     /// # Errors
     /// Those of [`ActorSystem::start`].
     pub fn new(engine: &Engine, producers: u32) -> Result<Self, ActorError> {
+        Self::of(engine, &COUNTING, (COUNTER, PRODUCER), producers)
+    }
+    /// The same of a counter of warp or block shape: `counter` is [`WARP_COUNTER`] or [`BLOCK_COUNTER`], and the engine holds
+    /// [`WIDE`].
+    ///
+    /// # Errors
+    /// Those of [`ActorSystem::start`].
+    pub fn wide(engine: &Engine, counter: u32, producers: u32) -> Result<Self, ActorError> {
+        Self::of(engine, &WIDE, (counter, wide::PRODUCER), producers)
+    }
+    fn of(
+        engine: &Engine,
+        program: &ActorProgram,
+        (counter, producer): (u32, u32),
+        producers: u32,
+    ) -> Result<Self, ActorError> {
         let config = ActorConfig {
             actors: producers + 1,
             messages: 16 * producers + 8192,
             ..ActorConfig::default()
         };
-        let system = ActorSystem::start(engine, &COUNTING, config)?;
+        let system = ActorSystem::start(engine, program, config)?;
         Ok(Self {
-            counter: system.launch(COUNTER)?,
-            producers: system.launch_all(PRODUCER, producers as usize)?,
+            counter: system.launch(counter)?,
+            producers: system.launch_all(producer, producers as usize)?,
             system,
         })
     }

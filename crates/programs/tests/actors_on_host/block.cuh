@@ -21,7 +21,13 @@
 namespace ew {
 
 constexpr u32 NONE = 0xffffffffu;
-constexpr u32 WARP = 32;
+// Lanes of a warp. As threads, each lane is a warp of its own.
+#ifdef THREADS
+constexpr u32 WARP = 1;
+#else
+constexpr u32 WARP = 4;
+#endif
+constexpr u32 ALL = (1u << WARP) - 1;
 
 // Another lane may go on here.
 void step();
@@ -117,7 +123,20 @@ inline u32 lanes_match(const char* site, u32 mask, u64 value) {
 #define __any_sync(mask, holds) (ew::lanes_ballot(EW_SITE, mask, holds) != 0)
 #define __all_sync(mask, holds) (ew::lanes_ballot(EW_SITE, mask, !(holds)) == 0)
 #define __match_any_sync(mask, value) ew::lanes_match(EW_SITE, mask, value)
-#define __shfl_sync(mask, value, from) ((u32)ew::lanes_exchange(EW_SITE, mask, value).of[(from) % 32])
+template <class T> T lanes_shuffle(const char* site, u32 mask, T value, u32 from) {
+  return (T)lanes_exchange(site, mask, (u64)value).of[from % WARP];
+}
+inline u32 lanes_sum(const char* site, u32 mask, u32 value) {
+  const Values all = lanes_exchange(site, mask, value);
+  u32 result = 0;
+  for (u32 lane = 0; lane < 32; lane++) result += mask >> lane & 1 ? (u32)all.of[lane] : 0;
+  return result;
+}
+#define __shfl_sync(mask, value, from) ew::lanes_shuffle(EW_SITE, mask, value, from)
+#define __reduce_add_sync(mask, value) ew::lanes_sum(EW_SITE, mask, value)
+// A block has one warp.
+#define __syncthreads() __syncwarp(ew::ALL)
+#define __syncthreads_or(holds) __any_sync(ew::ALL, holds)
 #define __syncwarp(mask) ((void)ew::lanes_exchange(EW_SITE, mask, 0))
 inline u32 __clz(u32 bits) { return bits == 0 ? 32 : (u32)__builtin_clz(bits); }
 inline u32 __ffs(u32 bits) { return (u32)__builtin_ffs((int)bits); }
@@ -131,10 +150,16 @@ EW_FN u32 priority_of(u32 head) { return head >> TASK_PRIORITY_SHIFT & (PRIORITI
 EW_FN u32 tag_of(u32 head) { return head >> TASK_TAG_SHIFT & 0xff; }
 
 // Tasks that the running task of a lane has queued. They can run once it has been counted.
-struct Queue;
-struct Shared { Queue* queues[8]; };
+struct LocalQueue { u32 strays; };
+struct Shared { LocalQueue queues[8]; DevTask staging[1][WARP]; };
 Shared& shared();
-void append(Queue*, const DevTask&);
+void append(LocalQueue&, const DevTask&);
+inline void note_priority(LocalQueue&, u32) {}
+inline bool is_block(u32) { return false; }
+inline void raise_fault(const Tables&, u32 code, u32 function, u64 detail) {
+  fprintf(stderr, "function %u raised fault %u: %llx\n", function, code, detail);
+  abort();
+}
 
 // The view of a task, as in lane/lane.cuh.
 struct Lane {
@@ -152,7 +177,7 @@ struct Lane {
   void spawn(u32 fn, u32 tag, u64 arg) {
     if (delta + children >= limit) broken = FAULT_SPAWN_LIMIT;
     delta++;
-    append(nullptr, DevTask{head(fn, tag, 0), task.group, arg});
+    append(shared().queues[0], DevTask{head(fn, tag, 0), task.group, arg});
   }
   u32 pass_on() {
     delta++;
@@ -165,6 +190,15 @@ struct Lane {
   }
 };
 
+// Tasks that all lanes of a warp run together, and those of a block, which has one warp.
+struct Warp : Lane {
+  u32 lane;
+};
+struct Block : Lane {
+  u32 thread;
+};
+
 }  // namespace ew
+using ew::__popc;
 using ew::blockIdx;
 using ew::threadIdx;

@@ -29,11 +29,7 @@ namespace {
 using ew::gpu;
 using ew::relaxed;
 
-#ifdef THREADS
-constexpr u32 WIDTH = 1, WARPS = 5;
-#else
-constexpr u32 WIDTH = 4, WARPS = 3;
-#endif
+constexpr u32 WIDTH = ew::WARP, WARPS = WIDTH == 1 ? 5 : 3;
 constexpr u32 LANES = WARPS * WIDTH, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
 enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_EVENTS, HOST_COUNT,
              HOST_RING, HOST_NEWS, HOST_NOTE, HOST_DO, HOST_TAKE, HOST_RETURN };
@@ -86,7 +82,8 @@ u32 unfinished;
 
 // Of the running warp: what its lanes have queued, which runs once the batch has ended.
 thread_local std::vector<DevTask> queued;
-thread_local ew::Shared none;
+// Of the running warp as a thread, or of each.
+thread_local ew::Shared memories[WARPS];
 
 // The host's wait for events, and what it has taken.
 u32 events_group;
@@ -250,6 +247,7 @@ struct LaneState {
 LaneState lanes[LANES];
 struct Warp {
   u32 width = 0;  // lanes of its batch; the fibers of others rest
+  bool together = false;  // its lanes run one task
   std::vector<DevTask> queued;
   u64 weight;
 };
@@ -271,6 +269,12 @@ void take_batch(Warp& warp, LaneState* own) {
   if (tasks.empty()) return;
   u32 at = random_below(4) == 0 ? random_below((u32)tasks.size()) : 0;
   const u32 head = tasks[at].head, most = 1 + random_below(WIDTH);
+  warp.together = is_wide(ew::fn_of(head));
+  if (warp.together) {
+    for (; warp.width < WIDTH; warp.width++) own[warp.width].task = tasks[at], own[warp.width].at = At::Runs;
+    tasks.erase(tasks.begin() + at);
+    return;
+  }
   while (warp.width < most && at < tasks.size()) {
     if (tasks[at].head != head) { at++; continue; }
     own[warp.width].task = tasks[at];
@@ -314,7 +318,10 @@ void step_warp(u32 number) {
   }
   for (u32 i = 0; i < warp.width; i++) if (own[i].at != At::End) return;
   std::vector<Outcome> batch;
-  for (u32 i = 0; i < warp.width; i++) batch.push_back(own[i].outcome);
+  for (u32 i = 0; i < warp.width; i++) {
+    if (i == 0 || !warp.together) batch.push_back(own[i].outcome);
+    else batch[0].delta += own[i].outcome.delta;
+  }
   warp.width = 0;
   queued.swap(warp.queued);
   finish(batch);
@@ -481,8 +488,8 @@ void scenario(u64 number);
 
 thread_local ew::Index ew::threadIdx;
 ew::Tables ew::everwarp_tables{groups};
-ew::Shared& ew::shared() { return none; }
-void ew::append(Queue*, const DevTask& task) { queued.push_back(task); }
+ew::Shared& ew::shared() { return memories[threadIdx.x / WARP]; }
+void ew::append(LocalQueue&, const DevTask& task) { queued.push_back(task); }
 #ifdef THREADS
 u32 ew::lanes_room(u32, u32 most) { return most; }
 void ew::step() {}

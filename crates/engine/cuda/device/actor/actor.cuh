@@ -29,7 +29,9 @@ struct Message {
 
 // Queues a task with the warp, after what is queued.
 EW_CALL void actor_queue(u32 head, u32 group, u64 arg) {
-  append(shared().queues[threadIdx.x / WARP], DevTask{head, group, arg});
+  LocalQueue& queue = shared().queues[threadIdx.x / WARP];
+  append(queue, DevTask{head, group, arg});
+  if (is_block(fn_of(head))) queue.strays = 1;
 }
 
 // Puts a reply into the record of an ask of the host: its words are in a cell.

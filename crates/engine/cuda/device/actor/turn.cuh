@@ -116,6 +116,16 @@ EW_FN void actor_report_end(Actor& a, u32 ending) {
   else a.turn(fn_of(a.t.task.head), a.number, TURN_REPORTS | ending << 8);
 }
 
+// The end of a turn without services, which has handled some messages and has seen this word last.
+EW_FN void actor_turn_ends(Actor& a, u32 handled, u64 mail) {
+  const ActorFinish f = actor_finish<false>(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
+  a.woke(f.woken);
+  if (f.finished == FINISHED_AGAIN) a.again();
+  // `needs` sees to it that there is room.
+  if ((int)a.room < 0) a.t.broken = FAULT_SPAWN_LIMIT;
+  if (f.finished >= FINISHED_ENDED) actor_retire(a);
+}
+
 // Runs a turn of the actor in slot `lo`. K is a struct with the numbers of its kind, or of several kinds that share this code
 // and differ in two of them; crates/actor/src/program.rs writes it.
 template <class K, class F>
@@ -346,12 +356,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
     if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
   } else {
-    const ActorFinish f = actor_finish<false>(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
-    a.woke(f.woken);
-    if (f.finished == FINISHED_AGAIN) a.again();
-    // `needs` sees to it that there is room.
-    if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
-    if (f.finished >= FINISHED_ENDED) actor_retire(a);
+    actor_turn_ends(a, handled, mail);
   }
 }
 
