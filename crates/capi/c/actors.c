@@ -1,4 +1,4 @@
-/* Accounts that pay each other: actors whose kind is a WebAssembly module. usage: actors MODULE.wasm ACCOUNTS */
+/* Accounts that pay each other: actors whose kind is a WebAssembly module. usage: actors MODULE.wasm ACCOUNTS [ENGINE] */
 #include <everwarp.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,17 +21,18 @@ static uint8_t *read_file(const char *path, size_t *length) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   size_t length = 0, count = (size_t)atoi(argv[2]);
   uint8_t *bytes = read_file(argv[1], &length);
   if (!bytes || count < 2) return 2;
   ew_engine *engine;
   ew_actors *bank;
   ew_failures *failures;
-  check(ew_engine_open("cpu", &engine));
+  check(ew_engine_open(argc == 4 ? argv[3] : "cpu", &engine));
   ew_actor_module account = {"account", bytes, length};
   check(ew_actors_open(engine, &account, 1, NULL, &bank));
   free(bytes);
+  printf("on %s: %s\n", ew_actors_engine(bank), ew_actors_why(bank));
 
   /* Everyone gets 100, and pays its number modulo 10 to the next one. */
   ew_actor *all = calloc(count, sizeof *all), *next = calloc(count, sizeof *next);

@@ -79,6 +79,7 @@ int main(void) {
   ew_failures_free(failures);
   ew_actors_close(actors);
   ew_actors_close(NULL);
+  printf("no actors run on \"%s\": \"%s\"\n", ew_actors_engine(NULL), ew_actors_why(NULL));
 
   ew_processes_free(processes);
   ew_module_free(module);

@@ -150,13 +150,18 @@ size_t ew_exits_count(const ew_exits *exits);
 ew_status ew_exits_get(const ew_exits *exits, size_t number, ew_exit *exit);
 void ew_exits_free(ew_exits *exits);
 
-/* Starts a system of actors with a kind for each module; options may be null. It runs on the CPU engine, also if the
- * engine is "auto" and has chosen a GPU; one that was opened as "cuda" refuses it. It lives until it is closed, also when
- * the engine is closed before. */
+/* Starts a system of actors with a kind for each module; options may be null. On a GPU it compiles for some seconds the
+ * first time. A GPU runs one system at a time, and no processes next to it; it does not run all modules. If it cannot run
+ * this system, an engine that was opened as "cuda" refuses with EW_START, and one that was opened as "auto" runs it on the
+ * CPU. The system lives until it is closed, also when the engine is closed before. */
 ew_status ew_actors_open(const ew_engine *engine, const ew_actor_module *modules, size_t count,
                          const ew_actor_options *options, ew_actors **actors);
 /* Ends all actors. Null is ignored. */
 void ew_actors_close(ew_actors *actors);
+/* The engine that runs the actors, "cpu" or "cuda", and why, such as what keeps them from a GPU. The pointers belong to the
+ * ew_actors; for null the text is "". */
+const char *ew_actors_engine(const ew_actors *actors);
+const char *ew_actors_why(const ew_actors *actors);
 /* Launches count actors of a kind, all or none, and stores their ids, sorted. Messages in that order are fastest. */
 ew_status ew_actors_spawn(ew_actors *actors, const char *kind, size_t count, ew_actor *ids);
 /* Sends a message to each actor, and returns when all are in mailboxes. With EW_GONE those to actors that live were sent. */

@@ -1,24 +1,28 @@
 //! `ew_actors`: actors whose kinds are WebAssembly modules.
 
 use std::ffi::{CString, c_char};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everwarp::actor::{
-    ActorConfig, ActorId, ActorModule, ActorSystem, Column, MAX_ASK_WORDS, MAX_WORDS, MessageType,
-    program_of,
+    ActorConfig, ActorId, ActorModule, ActorProgram, ActorSystem, Column, MAX_ASK_WORDS, MAX_WORDS,
+    MessageType, program_of,
 };
 use everwarp::{Device, EngineKind, Pools, Select};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Resident};
 use crate::objects::{borrow, free, give};
 use crate::status::{Failure, Status, guard};
 use crate::{slice, text};
 
-/// Actors of some modules on an engine of their own. The system is dropped first.
+/// Actors of some modules on an engine of their own. Fields are dropped in this order.
 #[derive(Debug)]
 pub struct Actors {
     system: ActorSystem,
     _engine: everwarp::Engine,
+    _gpu: Option<Arc<()>>,
+    on: CString,
+    why: CString,
 }
 
 /// A module, as in the header.
@@ -65,27 +69,25 @@ impl Actors {
         modules: &[ActorModule],
         options: ActorOptions,
     ) -> Result<Self, Failure> {
-        let other = match (engine.device.kind(), engine.auto) {
-            (EngineKind::Cpu, _) => None,
-            (_, true) => Some(Device::open(Select::Cpu).map_err(|e| Failure::device(&e))?),
-            (kind, false) => {
-                return Err(Failure::start(format!(
-                    "actors of modules run on the CPU engine only so far, and this engine is {kind}: open \"auto\", which \
-                     runs them on the CPU, or \"cpu\""
-                )));
-            }
-        };
         let program = program_of("actors", modules).map_err(|e| Failure::load(&e))?;
         let config = config(options)?;
-        let pools = Pools::default();
-        let tasks = pools.tasks.max(config.actors);
-        let device = other.as_ref().unwrap_or(&engine.device);
-        let builder = device.engine().program(program.program());
-        let own = builder.pools(Pools { tasks, ..pools }).start();
-        let own = own.map_err(|e| Failure::start(e.to_string()))?;
+        let mut resident = engine.resident();
+        let mut place = place_of(engine, &resident, &program)?;
+        let mut started = place.start(engine, &program, config);
+        if let (Err(error), true) = (&started, engine.auto && place.is_gpu(engine)) {
+            // Such as a GPU without the compiler that it needs.
+            place = Place::cpu(format!("the GPU does not start them: {error}"))?;
+            started = place.start(engine, &program, config);
+        }
+        let own = started.map_err(|e| Failure::start(e.to_string()))?;
         let system = ActorSystem::start(&own, &program, config);
+        let system = system.map_err(|e| Failure::start(e.to_string()))?;
+        let on_gpu = own.kind() != EngineKind::Cpu;
         Ok(Self {
-            system: system.map_err(|e| Failure::start(e.to_string()))?,
+            system,
+            _gpu: on_gpu.then(|| resident.give_to_actors()),
+            on: shown(&own.kind().to_string()),
+            why: shown(&place.why),
             _engine: own,
         })
     }
@@ -100,6 +102,72 @@ impl Actors {
         }
         Ok(message)
     }
+}
+
+/// Where the actors of a program run, and why.
+struct Place {
+    /// The CPU, next to a GPU that the engine has chosen by itself. Without it, the engine's own device.
+    cpu: Option<Device>,
+    why: String,
+}
+
+/// Decides where a program runs.
+fn place_of(
+    engine: &Engine,
+    resident: &Resident,
+    program: &ActorProgram,
+) -> Result<Place, Failure> {
+    let own = |why: &str| {
+        let why = why.to_owned();
+        Ok(Place { cpu: None, why })
+    };
+    let why_not = match engine.device.kind() {
+        EngineKind::Cpu => return own(engine.device.why()),
+        EngineKind::Cuda => match (program.not_on_cuda(), resident.blocks_actors()) {
+            (None, None) => return own("the GPU runs all kinds of the system"),
+            (None, Some(what)) => what.to_owned(),
+            (Some((kind, why)), _) => format!("`{kind}` does not run on a GPU, because {why}"),
+        },
+        kind => format!("actors of modules do not run on the engine {kind}"),
+    };
+    match engine.auto {
+        true => Place::cpu(why_not),
+        false => Err(Failure::start(format!(
+            "these actors run on the CPU engine only: {why_not}; open an engine \"auto\", which runs them on the CPU, or \
+             \"cpu\""
+        ))),
+    }
+}
+
+impl Place {
+    fn cpu(why: String) -> Result<Self, Failure> {
+        let cpu = Device::open(Select::Cpu).map_err(|e| Failure::device(&e))?;
+        Ok(Self {
+            cpu: Some(cpu),
+            why,
+        })
+    }
+    fn is_gpu(&self, engine: &Engine) -> bool {
+        self.cpu.is_none() && engine.device.kind() != EngineKind::Cpu
+    }
+    /// Starts an engine with the program there.
+    fn start(
+        &self,
+        engine: &Engine,
+        program: &ActorProgram,
+        config: ActorConfig,
+    ) -> Result<everwarp::Engine, everwarp::Error> {
+        let pools = Pools::default();
+        let tasks = pools.tasks.max(config.actors);
+        let device = self.cpu.as_ref().unwrap_or(&engine.device);
+        let builder = device.engine().program(program.program());
+        builder.pools(Pools { tasks, ..pools }).start()
+    }
+}
+
+/// A text for C, which cannot hold zero bytes.
+fn shown(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 fn config(options: ActorOptions) -> Result<ActorConfig, Failure> {
@@ -217,6 +285,26 @@ pub unsafe extern "C" fn ew_actors_open(
 pub unsafe extern "C" fn ew_actors_close(actors: *mut Actors) {
     // SAFETY: the caller vouches for it.
     unsafe { free(actors) }
+}
+
+/// The name of the engine that runs the actors: `cpu` or `cuda`. Empty for a null pointer.
+///
+/// # Safety
+/// - `actors` is null or alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ew_actors_engine(actors: *const Actors) -> *const c_char {
+    // SAFETY: the caller vouches for it.
+    unsafe { actors.as_ref() }.map_or(c"".as_ptr(), |actors| actors.on.as_ptr())
+}
+
+/// Why that engine runs them. Empty for a null pointer.
+///
+/// # Safety
+/// - `actors` is null or alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ew_actors_why(actors: *const Actors) -> *const c_char {
+    // SAFETY: the caller vouches for it.
+    unsafe { actors.as_ref() }.map_or(c"".as_ptr(), |actors| actors.why.as_ptr())
 }
 
 /// Launches actors: all of them, or none.
@@ -412,10 +500,7 @@ pub unsafe extern "C" fn ew_actors_failures(
         // SAFETY: the caller vouches for it.
         let actors = unsafe { borrow(actors, "actors") }?;
         let (all, _) = actors.system.failures();
-        let failure = |failure: everwarp::actor::Failure| {
-            let reason = failure.reason.replace('\0', " ");
-            (failure.actor, CString::new(reason).unwrap_or_default())
-        };
+        let failure = |failure: everwarp::actor::Failure| (failure.actor, shown(&failure.reason));
         let all = Failures(all.into_iter().map(failure).collect());
         // SAFETY: the caller vouches for it.
         unsafe { give(all, failures) }

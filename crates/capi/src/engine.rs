@@ -1,7 +1,7 @@
 //! `ew_engine`.
 
 use std::ffi::c_char;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use everwarp::process::{Host, LoadConfig, Module};
 use everwarp::{Device, Select};
@@ -13,13 +13,38 @@ use crate::text;
 /// The places of a GPU that are kept for modules which come after the first.
 const SPARE_PLACES: u32 = 16_384;
 
-/// A device, and the host with its modules once there is one.
+/// A device, and what is resident there.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) device: Device,
     /// Whether the device was left to everwarp.
     pub(crate) auto: bool,
-    loaded: Mutex<Option<(Host, Vec<Loaded>)>>,
+    resident: Mutex<Resident>,
+}
+
+/// What an engine has on its device. A GPU has room for one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Resident {
+    /// The host with its modules, from the first process on.
+    processes: Option<(Host, Vec<Loaded>)>,
+    /// Alive while a system of actors has the GPU.
+    actors: Weak<()>,
+}
+
+impl Resident {
+    /// What keeps actors from a GPU, if anything does.
+    pub(crate) fn blocks_actors(&self) -> Option<&'static str> {
+        if self.processes.is_some() {
+            return Some("processes were started on this engine, and the GPU is theirs");
+        }
+        (self.actors.strong_count() > 0).then_some("the GPU has other actors of this engine")
+    }
+    /// Gives the GPU to actors, for as long as they keep the result.
+    pub(crate) fn give_to_actors(&mut self) -> Arc<()> {
+        let held = Arc::new(());
+        self.actors = Arc::downgrade(&held);
+        held
+    }
 }
 
 /// A module as it was loaded: with which limit of memory.
@@ -32,6 +57,11 @@ struct Loaded {
 }
 
 impl Engine {
+    /// What is resident; it does not change while this is held.
+    pub(crate) fn resident(&self) -> MutexGuard<'_, Resident> {
+        self.resident.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The host with a module, and the clone of the module that the host knows.
     pub(crate) fn load(
         &self,
@@ -39,8 +69,15 @@ impl Engine {
         memory: Option<u64>,
         metered: bool,
     ) -> Result<(Host, Module), Failure> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((host, modules)) = &mut *loaded else {
+        let mut resident = self.resident();
+        if resident.actors.strong_count() > 0 {
+            return Err(Failure::start(
+                "actors of this engine run on the GPU and need it alone: close them first, or open an engine \"cpu\" for the \
+                 processes"
+                    .to_owned(),
+            ));
+        }
+        let Some((host, modules)) = &mut resident.processes else {
             let builder = Host::builder(&self.device).module(module).metered(metered);
             let builder = builder.spare_places(SPARE_PLACES);
             let builder = match memory {
@@ -54,7 +91,7 @@ impl Engine {
                 memory,
                 own: own.clone(),
             };
-            *loaded = Some((host.clone(), vec![first]));
+            resident.processes = Some((host.clone(), vec![first]));
             return Ok((host, own));
         };
         let same = |l: &&Loaded| l.module.is(module) && l.memory == memory;
@@ -83,11 +120,9 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let loaded = self
-            .loaded
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some((host, _)) = loaded.take() {
+        let resident = self.resident.get_mut();
+        let resident = resident.unwrap_or_else(PoisonError::into_inner);
+        if let Some((host, _)) = resident.processes.take() {
             // Handles of processes keep the host; its processes must not run on.
             drop(host.kill_all());
         }
@@ -110,7 +145,7 @@ pub unsafe extern "C" fn ew_engine_open(kind: *const c_char, engine: *mut *mut E
         let opened = Engine {
             device,
             auto: matches!(select, Select::Auto),
-            loaded: Mutex::default(),
+            resident: Mutex::default(),
         };
         // SAFETY: the caller vouches for it.
         unsafe { give(opened, engine) }

@@ -1,57 +1,11 @@
 //! Compiles the examples in C with the header, runs them with the shared library, and looks for leaks.
 #![cfg(target_os = "linux")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod programs;
 
-const HERE: &str = env!("CARGO_MANIFEST_DIR");
+use std::process::Command;
 
-/// The folder of the shared library, which cargo builds next to this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("the test has a path");
-    let deps = test.parent().expect("it is in a folder");
-    let folders = [deps.parent().expect("deps is in a folder"), deps];
-    let found = folders
-        .into_iter()
-        .find(|f| f.join("libeverwarp_c.so").exists());
-    found
-        .expect("cargo builds the library with its tests")
-        .to_owned()
-}
-
-/// Compiles a program, and returns its path.
-fn compile(name: &str, compiler: &str, flags: &[&str], into: &Path) -> PathBuf {
-    let program = into.join(format!("{name}-{compiler}"));
-    let done = Command::new(compiler)
-        .args(flags)
-        .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
-        .arg(format!("-I{HERE}/include"))
-        .arg(format!("{HERE}/c/{name}.c"))
-        .arg("-o")
-        .arg(&program)
-        .arg(format!("-L{}", library().display()))
-        .arg("-leverwarp_c")
-        .output()
-        .unwrap_or_else(|e| panic!("{compiler}: {e}; install a C compiler"));
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    program
-}
-
-/// Runs a program. Everything that is reachable at its end is no leak; what is not, is one.
-fn run(program: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new("timeout");
-    command.arg("120").arg(program).args(args);
-    command.env("LD_LIBRARY_PATH", library());
-    command.output().expect("timeout runs it")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use programs::{HERE, compile, moves_money, run, text};
 
 #[test]
 fn the_example_runs_processes_and_frees_everything() {
@@ -121,6 +75,7 @@ fn every_wrong_use_is_a_status_with_a_message() {
         "ends: 10: the ask has no reply: ",
         "gone: 9: ",
         "dead: 0: \ndead 1\n",
+        "no actors run on \"\": \"\"\n",
         "failures: 0: \nwhich: 1: there are 1 failures, and none has the number 1",
     ] {
         assert!(lines.contains(part), "{part:?} is missing in:\n{lines}");
@@ -132,15 +87,8 @@ fn the_example_of_actors_moves_money_and_names_a_failure() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = compile("actors", "cc", &["-std=c11"], folder.path());
     let account = format!("{HERE}/../../guests/actors/built/account.wasm");
-    let done = run(&program, &[&account, "1000"]);
-    let lines = text(&done.stdout);
-    assert!(done.status.success(), "{lines}{}", text(&done.stderr));
-    let [sums, failure] = lines.lines().collect::<Vec<_>>()[..] else {
-        panic!("two lines: {lines}")
-    };
-    assert_eq!(sums, "1000 accounts with 100000 in all; number 1 has 99");
-    let wanted = "status 9; 1 failure of number 0: it called `fail`";
-    assert!(failure.starts_with(wanted), "{failure}");
+    let place = moves_money(&program, &account, "cpu");
+    assert_eq!(place, "on cpu: it was asked for");
     let done = run(&program, &["missing.wasm", "3"]);
     assert_eq!(done.status.code(), Some(2));
 }

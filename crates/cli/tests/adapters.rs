@@ -240,7 +240,7 @@ fn times() -> Result<(), Failed> {
     for (value, expected) in [
         (
             "on",
-            "the wgpu engine measures no times: only the cpu engine does",
+            "the wgpu engine measures no times: only the cpu and cuda engines do",
         ),
         ("yes", r#"EVERWARP_TELEMETRY is on or off, not "yes""#),
     ] {

@@ -61,6 +61,14 @@ crate::dev_consts! {
     pub const TRACE_TOOK_BITS = 40;
     /// Bits of `DevTrace::what` that say how many tasks ran.
     pub const TRACE_TASKS_BITS = 14;
+    /// Tables of `DevMeasure` that blocks share, so that warps do not contend for one.
+    pub const MEASURE_SHARDS = 16;
+    /// Batches of a warp from one measured one to the next, on average.
+    pub const MEASURE_EVERY = 16;
+    /// Buckets of a histogram in `DevMeasure`: each power of two has `1 << MEASURE_STEP_BITS`.
+    pub const MEASURE_BUCKETS = 656;
+    /// See `MEASURE_BUCKETS`.
+    pub const MEASURE_STEP_BITS = 4;
     /// In the lower half of `DevInbox::chunk`: the inbox holds a single task, in `task`. No chunk reference plus one is this large.
     pub const INBOX_TASK = 0xffff_ffff;
 }
@@ -97,6 +105,22 @@ crate::dev_struct! {
         /// Nanoseconds that it took ([`TRACE_TOOK_BITS`]) | tasks ([`TRACE_TASKS_BITS`]) | function. What is more than the bits
         /// can say is the most that they can.
         pub what: u64,
+    }
+}
+
+crate::dev_struct! {
+    /// What was measured of one function: `[MEASURE_SHARDS][function]`. The counters only grow.
+    pub struct DevMeasure: align 16, size 5_280 {
+        /// Tasks that have run.
+        pub calls: u64,
+        /// Nanoseconds of all measured batches together.
+        pub sum: u64,
+        /// Nanoseconds of the longest one.
+        pub most: u64,
+        /// Spelled-out hole.
+        pub reserved: u64,
+        /// How many measured batches took a time of each bucket.
+        pub buckets: [u64; 656],
     }
 }
 
@@ -180,7 +204,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// The addresses and sizes of everything; a constant of the loaded image.
-    pub struct DevEngine: align 8, size 288 {
+    pub struct DevEngine: align 8, size 296 {
         /// Control words, in host memory.
         pub words: DevPtr<DevWords>,
         /// Submission ring, in host memory.
@@ -251,7 +275,9 @@ crate::dev_struct! {
         pub traces: DevPtr<DevTrace>,
         /// Slices that the ring of one warp has.
         pub trace_slots: u32,
-        /// Spelled-out hole.
-        pub reserved3: u32,
+        /// Functions that `measures` has room for; the others are not measured.
+        pub measure_functions: u32,
+        /// What was measured, if the image measures: `[MEASURE_SHARDS][measure_functions]`.
+        pub measures: DevPtr<DevMeasure>,
     }
 }

@@ -27,6 +27,7 @@ type CompileCase = fn(&Nvrtc);
 const ALL: &[(&str, CompileCase)] = cases![
     all_programs_together_compile_for_each_architecture,
     traced_programs_compile,
+    measured_programs_compile,
     programs_that_allocate_compile,
     programs_of_actors_compile,
     programs_of_actors_that_gpus_refuse_compile,
@@ -114,6 +115,18 @@ fn traced_programs_compile(nvrtc: &Nvrtc) {
         ..Image::of(standard().collect())
     };
     assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
+}
+
+/// With the code that measures how long tasks run.
+fn measured_programs_compile(nvrtc: &Nvrtc) {
+    let measured = |image: Image| Image {
+        measured: true,
+        ..image
+    };
+    let image = measured(Image::of(standard().collect()));
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
+    let image = measured(Image::of(vec![actor_probe::PROBE.program()]));
+    assert_no_frames(&frames(nvrtc, &image, &[90]));
 }
 
 fn programs_that_allocate_compile(nvrtc: &Nvrtc) {

@@ -75,8 +75,9 @@ impl<'d> EngineBuilder<'d> {
         self.watchdog = watchdog;
         self
     }
-    /// Measures how long tasks run and wait; by default that is done only if the program has turned it on as a whole. Only
-    /// the CPU engine measures times. It costs about a hundredth of the engine's time.
+    /// Measures how long tasks run and wait; by default that is done only if the program has turned it on as a whole. A GPU
+    /// measures through CUDA how long tasks run, and nothing through other interfaces. On the CPU engine it costs about a
+    /// hundredth of the engine's time.
     pub fn measure(mut self, measure: bool) -> Self {
         self.level = match measure {
             true => self.level.max(Level::Measure),
@@ -107,7 +108,8 @@ impl<'d> EngineBuilder<'d> {
         let kind = self.device.kind();
         // The CPU engine's workers are compiled with their measurements.
         image.traced = kind == EngineKind::Cuda && self.level == Level::Trace;
-        if kind != EngineKind::Cpu && self.level != Level::Off {
+        image.measured = kind == EngineKind::Cuda && self.level == Level::Measure;
+        if kind == EngineKind::Wgpu && self.level != Level::Off {
             everwarp_telemetry::warn_unmeasured(&kind.to_string());
         }
         let engine: Box<dyn TaskEngine> = match &self.device.opened {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use everwarp_contract::{DevWorker, FunctionId, WorkerState};
-use everwarp_engine::{EngineKind, Image};
+use everwarp_engine::{EngineKind, Function, Image, MeasuredFunction, Program};
 use everwarp_telemetry::registry::{Source, View};
 use everwarp_telemetry::view::{EngineView, FunctionView, Health, WorkerView};
 use everwarp_telemetry::{Distribution, EngineRecorder};
@@ -52,22 +52,29 @@ impl Source for EngineCore {
             heap_bytes: heap.as_ref().map(|heap| heap.bytes),
             device_bytes: engine.footprint().device_bytes,
             workers: parts(all, each, &image),
-            functions: functions(&image, engine.recorder()),
+            functions: match engine.measured().ok().flatten() {
+                Some(measured) => measured_functions(&image, &measured),
+                None => functions(&image, engine.recorder()),
+            },
             depth: engine.recorder().map(depth),
         }))
     }
 }
 
 impl Engine {
-    /// How long the tasks of a function ran and waited, and how long messages took if its tasks are turns of actors, if the
+    /// How long the tasks of a function ran and waited (not on a GPU), and how long messages took if its tasks are turns of actors, if the
     /// engine measures. Not a stable API.
     #[doc(hidden)]
     pub fn function_times(&self, program: &str, function: &str) -> Option<[Distribution; 3]> {
-        let recorder = self.core.engine.recorder()?;
         let image = lock(&self.core.image).clone();
         let mut functions = image.functions();
         let (id, _, _) = functions.find(|(_, p, f)| p.name == program && f.name == function)?;
         let mut all: [Distribution; 3] = Default::default();
+        if let Some(measured) = self.core.engine.measured().ok().flatten() {
+            all[0] = measured.get(id.0 as usize)?.run.clone();
+            return Some(all);
+        }
+        let recorder = self.core.engine.recorder()?;
         for times in recorder.workers().iter().filter_map(|w| w.read_times(id.0)) {
             for (all, one) in all
                 .iter_mut()
@@ -194,6 +201,23 @@ fn functions(image: &Image, recorder: Option<&EngineRecorder>) -> Vec<FunctionVi
         all.insert(id.0, view);
     }
     all.into_values().collect()
+}
+
+/// The functions of an image on a GPU that measures. Those of programs that came later are not measured.
+fn measured_functions(image: &Image, measured: &[MeasuredFunction]) -> Vec<FunctionView> {
+    let view = |(id, program, function): (FunctionId, &Program, &Function)| {
+        let found = measured.get(id.0 as usize);
+        FunctionView {
+            program: program.name.to_string(),
+            function: function.name.to_string(),
+            calls: found.map(|found| found.calls),
+            run: found
+                .map(|found| found.run.clone())
+                .filter(|run| run.count > 0),
+            wait: None,
+        }
+    };
+    image.functions().map(view).collect()
 }
 
 fn depth(recorder: &EngineRecorder) -> Distribution {

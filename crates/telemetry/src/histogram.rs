@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 /// Steps of a power of two, as a power of two.
-const STEP_BITS: u32 = 4;
+pub const STEP_BITS: u32 = 4;
 const STEPS: u64 = 1 << STEP_BITS;
 /// Values with more bits than this are counted in the last bucket. 2^44 ns are almost five hours.
 const VALUE_BITS: u32 = 44;
 /// How many buckets there are.
-const BUCKETS: usize = ((VALUE_BITS - STEP_BITS + 1) << STEP_BITS) as usize;
+pub const BUCKETS: usize = ((VALUE_BITS - STEP_BITS + 1) << STEP_BITS) as usize;
 
 /// The bucket of a value.
 fn bucket(value: u64) -> usize {
@@ -88,21 +88,12 @@ impl Histogram {
     /// What was counted so far.
     pub fn read(&self) -> Distribution {
         let counts = self.buckets.iter().map(|b| b.load(Ordering::Relaxed));
-        let buckets: Vec<(u64, u64)> = counts
-            .enumerate()
-            .filter(|(_, count)| *count > 0)
-            .map(|(bucket, count)| (largest(bucket), count))
-            .collect();
-        let mut read = Distribution {
-            // The buckets are what the quantiles are taken from, so they decide.
-            count: buckets.iter().map(|(_, count)| count).sum(),
-            sum: self.sum.load(Ordering::Relaxed),
-            most: self.most.load(Ordering::Relaxed),
-            buckets,
-            ..Distribution::default()
-        };
-        read.set_quantiles();
-        read
+        let (sum, most) = (&self.sum, &self.most);
+        Distribution::of_counts(
+            counts,
+            sum.load(Ordering::Relaxed),
+            most.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -127,6 +118,24 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// The values of a histogram: how many are in each bucket, up to [`BUCKETS`], their sum, and the largest.
+    pub fn of_counts(counts: impl IntoIterator<Item = u64>, sum: u64, most: u64) -> Self {
+        let counts = counts.into_iter().enumerate();
+        let buckets: Vec<(u64, u64)> = counts
+            .filter(|(_, count)| *count > 0)
+            .map(|(bucket, count)| (largest(bucket), count))
+            .collect();
+        let mut read = Self {
+            // The buckets are what the quantiles are taken from, so they decide.
+            count: buckets.iter().map(|(_, count)| count).sum(),
+            sum,
+            most,
+            buckets,
+            ..Self::default()
+        };
+        read.set_quantiles();
+        read
+    }
     /// The value that a share of all values does not exceed.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil().max(1.0) as u64;

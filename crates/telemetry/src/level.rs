@@ -43,7 +43,7 @@ pub fn warn_unmeasured(engine: &str) {
     static SAID: Once = Once::new();
     if of_variable() == Level::Measure {
         SAID.call_once(|| {
-            eprintln!("everwarp: warning: {VARIABLE}=on, but the {engine} engine measures no times: only the cpu engine does");
+            eprintln!("everwarp: warning: {VARIABLE}=on, but the {engine} engine measures no times: only the cpu and cuda engines do");
         });
     }
 }

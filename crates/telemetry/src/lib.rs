@@ -13,7 +13,7 @@
 pub mod clock;
 #[cfg(unix)]
 pub mod control;
-mod histogram;
+pub mod histogram;
 mod level;
 pub mod metrics;
 pub mod processes;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use everwarp_contract::{DevCompletion, DevTask, DevWords, DevWorker};
-use everwarp_telemetry::EngineRecorder;
+use everwarp_telemetry::{Distribution, EngineRecorder};
 
 use crate::{EngineError, EngineLoader, EngineMemory, Footprint, PoolState, Pools};
 
@@ -27,6 +27,15 @@ impl fmt::Display for EngineKind {
             Self::Wgpu => "wgpu",
         })
     }
+}
+
+/// What a GPU has measured of one function.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredFunction {
+    /// Tasks that have run.
+    pub calls: u64,
+    /// How long measured batches took. The tasks of a batch run together.
+    pub run: Distribution,
 }
 
 /// The addresses of an engine's rings. They stay valid as long as the engine lives, parked or not.
@@ -108,6 +117,13 @@ pub trait TaskEngine: EngineMemory + EngineLoader + Send + Sync {
     /// What the workers record about their tasks, if they do.
     fn recorder(&self) -> Option<&EngineRecorder> {
         None
+    }
+    /// What a GPU's warps have measured, by the numbers of functions; none if they do not measure.
+    ///
+    /// # Errors
+    /// The device memory cannot be read.
+    fn measured(&self) -> Result<Option<Vec<MeasuredFunction>>, EngineError> {
+        Ok(None)
     }
     /// How long the start took: from an open device to the engine's first answer.
     fn start_time(&self) -> Duration;

@@ -18,6 +18,8 @@ pub struct Image {
     pub linked: Linked,
     /// Whether its code writes down what workers of a GPU run, for a trace.
     pub traced: bool,
+    /// Whether its code measures how long tasks run on a GPU.
+    pub measured: bool,
 }
 
 impl Image {
@@ -27,6 +29,7 @@ impl Image {
             programs: programs.into_iter().map(Into::into).collect(),
             linked: Linked::default(),
             traced: false,
+            measured: false,
         }
     }
     /// All functions in the order of their ids; the first is [`FunctionId::FIRST`].

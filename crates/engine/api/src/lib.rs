@@ -23,7 +23,7 @@ pub use everwarp_contract::Layout;
 
 pub use context::{TaskCx, Twin, TwinClosure, TwinFn};
 pub use declare::DevNone;
-pub use engine::{DispatchTimes, EngineKind, EngineRings, TaskEngine};
+pub use engine::{DispatchTimes, EngineKind, EngineRings, MeasuredFunction, TaskEngine};
 pub use error::EngineError;
 pub use frames::Frames;
 pub use heap::{

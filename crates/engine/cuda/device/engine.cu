@@ -184,6 +184,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_SM) everw
   }
   __syncthreads();
   trace_arrive(w);
+  measure_arrive(w, epoch);
   arrive();
   __syncthreads();
   if (blockIdx.x == 0 && w.warp == 0) {

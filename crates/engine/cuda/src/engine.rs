@@ -14,8 +14,8 @@ use everwarp_engine::sync::lock;
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{
     ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
-    Frames, HeapControl, HostCallMemory, Image, LinkedPart, NearMemory, PoolState, Pools,
-    PreparedImage, TaskEngine,
+    Frames, HeapControl, HostCallMemory, Image, LinkedPart, MeasuredFunction, NearMemory,
+    PoolState, Pools, PreparedImage, TaskEngine,
 };
 
 use crate::cache::Cache;
@@ -28,6 +28,7 @@ use crate::hostcalls::HostCalls;
 use crate::kernel::{Kernel, code, load, occupancy, prepare};
 use crate::leaving::is_leaving;
 use crate::locked::LockedBytes;
+use crate::measured::Measures;
 use crate::parts::{Made, assemble_ahead, assemble_while};
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
@@ -58,6 +59,7 @@ pub struct CudaEngine {
     near: Mutex<Vec<LockedBytes>>,
     task_heap: Option<TaskHeap>,
     traces: Option<Traces>,
+    measures: Option<Measures>,
     stream: Stream,
     epoch: Mutex<Epoch>,
     /// Kernels of images that have been exchanged, and not unloaded.
@@ -126,6 +128,7 @@ impl CudaEngine {
             tables.engine.heap = DevPtr::new(heap.address());
         }
         let traces = Traces::new(image, max_blocks, &mut tables.engine)?;
+        let measures = Measures::new(image, &mut tables.engine)?;
         kernel.install(&tables.engine)?;
         let heap = spanned("memory: buffers", || Heap::new(device.context))?;
         let mut engine = Self {
@@ -142,6 +145,7 @@ impl CudaEngine {
             near: Mutex::default(),
             task_heap,
             traces,
+            measures,
             stream: Stream::new()?,
             epoch: Mutex::new(Epoch {
                 number: 0,
@@ -335,6 +339,15 @@ impl TaskEngine for CudaEngine {
         }
         let entries = bytes.chunks_exact(size_of::<DevWorker>());
         Ok(entries.map(DevWorker::from_bytes).collect())
+    }
+    fn measured(&self) -> Result<Option<Vec<MeasuredFunction>>, EngineError> {
+        let Some(measures) = &self.measures else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0u8; measures.bytes()];
+        // SAFETY: the tables have this size.
+        unsafe { self.copier.read(measures.address(), &mut bytes)? };
+        Ok(Some(measures.sum(&bytes)))
     }
     fn pool_state(&self) -> Result<PoolState, EngineError> {
         let grid = self.grid()?;
@@ -570,6 +583,7 @@ impl Drop for CudaEngine {
                 if let Some(traces) = &self.traces {
                     traces.finish(&lock(&self.epoch).image);
                 }
+                self.measures.iter().for_each(|measures| measures.release());
                 self.tables.release();
                 self.copier.release();
                 self.host_calls.iter().for_each(|calls| calls.release());

@@ -47,6 +47,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "warp/batch.cuh"
     "warp/finish.cuh"
     "warp/local.cuh"
+    "warp/measure.cuh"
     "warp/trace.cuh"
     "warp/warp.cuh"
     "warp/worker.cuh"
@@ -129,6 +130,9 @@ pub fn source(image: &Image) -> Source {
 fn write_unit(out: &mut String, image: &Image) -> std::fmt::Result {
     if image.traced {
         writeln!(out, "#define EVERWARP_TRACE")?;
+    }
+    if image.measured {
+        writeln!(out, "#define EVERWARP_MEASURE")?;
     }
     writeln!(out, "#include \"everwarp/contract.cuh\"")?;
     for (id, program, function) in image.functions() {

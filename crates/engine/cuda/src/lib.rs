@@ -21,6 +21,7 @@ mod kernel;
 mod leaving;
 mod link;
 mod locked;
+mod measured;
 #[cfg(all(test, loom))]
 mod models;
 pub mod nvrtc;

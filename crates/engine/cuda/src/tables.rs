@@ -100,7 +100,8 @@ impl Tables {
             bit_words: words as u32,
             traces: DevPtr::NULL,
             trace_slots: 0,
-            reserved3: 0,
+            measure_functions: 0,
+            measures: DevPtr::NULL,
         };
         let bytes = at.0;
         let device = alloc_zeroed(bytes).inspect_err(|_| {

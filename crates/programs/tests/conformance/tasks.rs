@@ -1,10 +1,12 @@
 //! Spawns, chains, joins and shapes: every task runs exactly once.
 
-use everwarp::Select;
+use std::time::Instant;
+
+use everwarp::{Device, EngineKind, Select};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_testkit::cases;
 
-use crate::support::{Case, assert_marked_once, mark_all, parked_count, range, start};
+use crate::support::{Case, assert_marked_once, mark_all, parked_count, range, start, with};
 
 pub(crate) const ALL: &[Case] = cases![
     spawn_tree_of_ten_million,
@@ -15,6 +17,7 @@ pub(crate) const ALL: &[Case] = cases![
     joins_under_load,
     warp_and_block_shapes,
     block_forks,
+    times_of_a_function_are_within_the_time_of_the_run,
 ];
 
 fn spawn_tree_of_ten_million(select: Select) {
@@ -22,6 +25,25 @@ fn spawn_tree_of_ten_million(select: Select) {
     mark_all(&engine, probe::SPLIT, 10_000_000);
     // A full binary tree has one node less above its leaves than leaves.
     assert_eq!(parked_count(&engine), 2 * 10_000_000 - 1);
+}
+
+fn times_of_a_function_are_within_the_time_of_the_run(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let begin = Instant::now();
+    let engine = with(&device).measure(true);
+    let engine = engine.start().expect("the engine starts");
+    mark_all(&engine, probe::SPLIT, 100_000);
+    let wall = begin.elapsed().as_nanos() as u64;
+    let times = engine.function_times("probe", "split");
+    if engine.kind() == EngineKind::Wgpu {
+        return assert!(times.is_none(), "{times:?}");
+    }
+    let [run, ..] = times.expect("it measures");
+    // A sample of the CPU engine stands for up to some thousand tasks of its thread, and one of a GPU for its batch.
+    let size = u64::from(engine.size());
+    assert!((1..=199_999 + 8_192 * size).contains(&run.count), "{run:?}");
+    assert!(0 < run.most && run.most <= wall, "{wall}: {run:?}");
+    assert!(run.mean() <= run.most && run.p50 <= run.p99, "{run:?}");
 }
 
 fn breadth_first_spread(select: Select) {

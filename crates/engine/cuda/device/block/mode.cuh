@@ -212,10 +212,16 @@ EW_FN bool block_mode() {
     for (u32 i = 0; i < count; i++) {
       const DevTask task = s.block_task[i];
       Block t(Lane{task, 0, 0, 0, NONE, 0, 0, 0, 0, 0, DevTask{0, 0, 0}}, threadIdx.x, i);
-      if (w.warp == 0) trace_begin(w, fn_of(task.head));
+      if (w.warp == 0) {
+        trace_begin(w, fn_of(task.head));
+        measure_begin(w);
+      }
       dispatch_block(fn_of(task.head), t);
       __syncwarp();
-      if (w.warp == 0) trace_ran(w, 1, NONE);
+      if (w.warp == 0) {
+        measure_end(w, fn_of(task.head), 1);
+        trace_ran(w, 1, NONE);
+      }
       u32 delta = __reduce_add_sync(ALL, t.delta);
       u32 children = __reduce_add_sync(ALL, t.children);
       if (w.lane == 0) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "everwarp/grid/idle.cuh"
 #include "everwarp/warp/finish.cuh"
+#include "everwarp/warp/measure.cuh"
 #include "everwarp/warp/trace.cuh"
 
 namespace ew {
@@ -130,8 +131,10 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
       // All lanes have read what there is, before one of them queues a task.
       __syncwarp();
     }
+    measure_begin(w);
     if (mine) dispatch_lane(b.fn, t);
     __syncwarp();
+    measure_end(w, b.fn, __popc(active));
     // Read here: before, it would occupy a register while the functions run.
     const u32 creditor = w.s.debts[w.warp].group;
     const bool holds = mine && t.next.head != NONE;
@@ -289,8 +292,10 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
   trace_begin(w, b.fn);
+  measure_begin(w);
   const WarpEnd t = dispatch_warp(b.fn, task, w.lane);
   __syncwarp();
+  measure_end(w, b.fn, 1);
   trace_ran(w, 1, NONE);
   if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
   u32 delta = __reduce_add_sync(ALL, t.delta);

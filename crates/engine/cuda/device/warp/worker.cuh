@@ -42,6 +42,15 @@ struct TraceHand {
 };
 #endif
 
+#ifdef EVERWARP_MEASURE
+// What a warp needs to measure its batches; see warp/measure.cuh.
+struct MeasureHand {
+  u64 began;   // when the batch began; 0 if it is not measured
+  u32 left;    // batches until one is measured
+  u32 random;  // not 0
+};
+#endif
+
 struct Shared {
   u32 epoch;
   LocalQueue queues[BLOCK_QUEUES];
@@ -68,6 +77,9 @@ struct Shared {
   u32 block_children[BLOCK_BATCH];
 #ifdef EVERWARP_TRACE
   TraceHand traces[BLOCK_WARPS];
+#endif
+#ifdef EVERWARP_MEASURE
+  MeasureHand measures[BLOCK_WARPS];
 #endif
 };
 
