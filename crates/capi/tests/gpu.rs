@@ -29,7 +29,7 @@ fn a_gpu_has_one_system_at_a_time_and_not_every_module() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = compile("places", "cc", &["-std=c11"], folder.path());
     let done = run(&program, &[&account()]);
-    let lines = text(&done.stdout);
+    let lines = format!("\n{}", text(&done.stdout));
     assert!(done.status.success(), "{lines}{}", text(&done.stderr));
     const REFUSED: &str = "4: these actors run on the CPU engine only";
     const FIX: &str = r#"; open an engine "auto", which runs them on the CPU, or "cpu""#;
@@ -39,8 +39,9 @@ fn a_gpu_has_one_system_at_a_time_and_not_every_module() {
     const GPU: &str = "on cuda: the GPU runs all kinds of the system";
     const NO_PROCESS: &str = r#"4: actors of this engine run on the GPU and need it alone: close them first, or open an engine "cpu" for the processes"#;
     let parts = |kind: &str| {
-        let found = lines.split("engine ").find(|part| part.starts_with(kind));
-        found.unwrap_or_else(|| panic!("no engine is {kind}: {lines}"))
+        let found = lines.split("\nengine ").find(|part| part.starts_with(kind));
+        let found = found.unwrap_or_else(|| panic!("no engine is {kind}: {lines}"));
+        format!("{}\n", found.trim_end())
     };
     let has = |kind: &str, wanted: &str| {
         let part = parts(kind);

@@ -92,7 +92,7 @@ impl Copier {
         let lane = self.lane()?;
         let (stream, staging) = &*lane;
         let copy = |at: usize, to: *mut u8, bytes: usize| {
-            // SAFETY: below, `to` has as many bytes, which nobody else uses until the stream has ended.
+            // SAFETY: below, `to` has as many bytes, which are not used otherwise until the stream has ended.
             unsafe {
                 call!(cuMemcpyDtoHAsync_v2(
                     to.cast(),

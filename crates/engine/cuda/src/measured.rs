@@ -68,6 +68,8 @@ impl Measures {
 
 #[cfg(test)]
 mod tests {
+    use everwarp_contract::Layout;
+
     use super::*;
 
     #[test]
