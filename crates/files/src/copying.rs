@@ -9,7 +9,6 @@ use everwarp_contract::{DevFileCopy, Layout};
 use everwarp_runtime::{DevTask, Error};
 
 use crate::arena::{Arena, Place, RECORD, RECORDS, Region};
-use crate::moving::Move;
 use crate::port::Port;
 use crate::server::Server;
 use crate::table_words::words_of;
@@ -33,19 +32,19 @@ pub(crate) struct Piece {
 
 /// A thread's part of the arena, and its reads that are not on their way.
 #[derive(Debug)]
-pub(crate) struct Staging<'a> {
+pub(crate) struct Staging<'a, T> {
     arena: &'a Arena,
     region: Region,
     port: Port,
     /// The first of the thread's records.
     first: usize,
     /// Reads whose bytes have come.
-    pub(crate) arrived: Vec<Move>,
+    pub(crate) arrived: Vec<T>,
     /// Reads that have found no room. Others hold places then.
-    pub(crate) blocked: Vec<Move>,
+    pub(crate) blocked: Vec<T>,
 }
 
-impl<'a> Staging<'a> {
+impl<'a, T> Staging<'a, T> {
     /// That of a thread.
     pub(crate) fn new(arena: &'a Arena, port: Port, thread: usize) -> Self {
         Self {
@@ -74,7 +73,7 @@ impl<'a> Staging<'a> {
         self.region.give(piece.place);
     }
     /// Has everything copied, and returns when it is done.
-    fn copy(&self, server: &Server, records: &[DevFileCopy]) -> Result<(), Error> {
+    pub(crate) fn copy(&self, server: &Server, records: &[DevFileCopy]) -> Result<(), Error> {
         for part in records.chunks(RECORDS) {
             let words: Vec<u64> = part
                 .iter()
@@ -144,27 +143,6 @@ fn cut(from: u32, len: usize, to: u64, records: &mut Vec<DevFileCopy>) {
             len: most.min(len - at) as u32,
             to: to + at as u64,
         });
-    }
-}
-
-impl Server {
-    /// Copies what has come, gives the places back, and returns the moves with their bytes counted. If the engine ends, so does everything.
-    pub(crate) fn bring(&self, staging: &mut Staging<'_>) -> Vec<Move> {
-        let mut arrived = std::mem::take(&mut staging.arrived);
-        let mut records = Vec::new();
-        for moving in &mut arrived {
-            moving.records(self.cache.as_ref(), &mut records);
-        }
-        if staging.copy(self, &records).is_err() {
-            self.abandon();
-            return Vec::new();
-        }
-        for moving in &mut arrived {
-            if let Some(piece) = moving.brought() {
-                staging.give(piece);
-            }
-        }
-        arrived
     }
 }
 

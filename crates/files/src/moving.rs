@@ -14,10 +14,11 @@ use crate::errno::FileErrno;
 use crate::memory::Range;
 use crate::open_file::OpenFile;
 use crate::plain::PlainMover;
+use crate::port::Port;
 use crate::request::{Op, Request};
 use crate::server::{Job, Server, Strike};
 use crate::system::{PATIENCE, offset, part_of};
-use crate::uring::{Asked, Mover, PLACES};
+use crate::uring::{Asked, Mover, PLACES, Ring};
 
 /// Bytes that are read with one call, and those of a request in the background: between two calls others have their turn.
 const PIECE: usize = 1 << 20;
@@ -141,12 +142,42 @@ fn range_of(request: &Request) -> Option<(u64, &Range)> {
 }
 
 impl Server {
+    /// Does jobs as the thread with this number, until all are done and no more can come.
+    pub(crate) fn work_as(&self, number: usize, ring: Option<Ring>, port: &Port) {
+        let staging = self.arena.as_ref();
+        let staging = staging.map(|arena| Staging::new(arena, port.clone(), number));
+        match (ring, &staging) {
+            (Some(ring), _) => {
+                self.move_jobs(number, Moves::Ring(Box::new(Mover::new(ring))), staging);
+            }
+            (None, Some(_)) => self.move_jobs(number, Moves::Plain(PlainMover::new()), staging),
+            (None, None) => self.do_jobs(),
+        }
+    }
+    /// Copies what has come, gives the places back, and returns the moves with their bytes counted. If the engine ends, so does everything.
+    pub(crate) fn bring(&self, staging: &mut Staging<'_, Move>) -> Vec<Move> {
+        let mut arrived = std::mem::take(&mut staging.arrived);
+        let mut records = Vec::new();
+        for moving in &mut arrived {
+            moving.records(self.cache.as_ref(), &mut records);
+        }
+        if staging.copy(self, &records).is_err() {
+            self.abandon();
+            return Vec::new();
+        }
+        for moving in &mut arrived {
+            if let Some(piece) = moving.brought() {
+                staging.give(piece);
+            }
+        }
+        arrived
+    }
     /// Does jobs until all are done and no more can come: reads in the way that `moves` says, and by way of the arena if it is `staging`.
-    pub(crate) fn move_jobs(
+    fn move_jobs(
         &self,
         number: usize,
         mut moves: Moves,
-        mut staging: Option<Staging<'_>>,
+        mut staging: Option<Staging<'_, Move>>,
     ) {
         let mut driver = Driver::default();
         let staging = &mut staging;
@@ -252,7 +283,7 @@ impl Server {
         true
     }
 
-    fn begin(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>, job: Job) {
+    fn begin(&self, moves: &mut Moves, staging: &mut Option<Staging<'_, Move>>, job: Job) {
         let start = |what| Move {
             what,
             done: 0,
@@ -282,7 +313,7 @@ impl Server {
         }
     }
     /// If as many as a ring has places are on their way, some end first.
-    fn make_room(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>) {
+    fn make_room(&self, moves: &mut Moves, staging: &mut Option<Staging<'_, Move>>) {
         while moves.room() == 0 {
             moves.turn(true);
             self.end_moves(moves, staging);
@@ -315,7 +346,7 @@ impl Server {
         Ok((from, self.system.read_part(left.min(piece))?))
     }
     /// What becomes of a move now, without an arena or by way of it.
-    fn plan(&self, mut moving: Move, staging: Option<&mut Staging<'_>>) -> Plan {
+    fn plan(&self, mut moving: Move, staging: Option<&mut Staging<'_, Move>>) -> Plan {
         if matches!(moving.what, What::Sync { .. }) {
             return match self.system.happens() {
                 Ok(()) => Plan::Calls(moving, Asked::Sync),
@@ -371,7 +402,7 @@ impl Server {
         }
     }
     /// Submits the next piece of something, or ends it. With an arena it may have to wait for room first.
-    fn advance(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>, moving: Move) {
+    fn advance(&self, moves: &mut Moves, staging: &mut Option<Staging<'_, Move>>, moving: Move) {
         let mut staging = staging.as_mut();
         let plan = match (moving.struck, &staging) {
             (Some(error), _) => Plan::Ends(moving, Some(error)),
@@ -403,7 +434,7 @@ impl Server {
     }
 
     /// Goes on with what has ended, until nothing more has.
-    fn end_moves(&self, moves: &mut Moves, staging: &mut Option<Staging<'_>>) {
+    fn end_moves(&self, moves: &mut Moves, staging: &mut Option<Staging<'_, Move>>) {
         let mut runs = Vec::new();
         loop {
             let ended = moves.take_ended();
@@ -428,7 +459,7 @@ impl Server {
     fn bring_all(
         &self,
         moves: &mut Moves,
-        staging: &mut Option<Staging<'_>>,
+        staging: &mut Option<Staging<'_, Move>>,
         runs: &mut Vec<Ended>,
     ) {
         let Some(own) = staging else { return };
@@ -444,7 +475,7 @@ impl Server {
             self.advance(moves, staging, moving);
         }
     }
-    fn next(&self, mut moving: Move, result: i32, staging: &mut Option<Staging<'_>>) -> Next {
+    fn next(&self, mut moving: Move, result: i32, staging: &mut Option<Staging<'_, Move>>) -> Next {
         let staging = staging.as_mut().zip(moving.piece.take());
         match (result, staging) {
             (count @ 1.., Some((staging, mut piece))) => {

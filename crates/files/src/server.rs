@@ -21,7 +21,6 @@ use crate::arena::Arena;
 use crate::bell::Bell;
 use crate::cache::{self, Cache};
 use crate::class::{Jobs, RequestClass};
-use crate::copying::Staging;
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::execute;
@@ -31,14 +30,12 @@ use crate::handles::{Handles, Open};
 use crate::handover::Handover;
 use crate::lines::Name;
 use crate::memory::{Memory, Range};
-use crate::moving::Moves;
 use crate::open_file::OpenFile;
-use crate::plain::PlainMover;
 use crate::port::{Port, REQUEST};
 use crate::request::{After, Asked, OfTime, Op, Request, after, decode, op_of};
 use crate::socket::OpenSocket;
 use crate::system::System;
-use crate::uring::{Mover, Ring, Wake};
+use crate::uring::Wake;
 use crate::waits::{Limited, Waits};
 
 /// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
@@ -550,19 +547,8 @@ impl Server {
         counted
     }
 
-    /// Does jobs as the thread with this number, until all are done and no more can come.
-    pub(crate) fn work_as(&self, number: usize, ring: Option<Ring>, port: &Port) {
-        let staging = self.arena.as_ref();
-        let staging = staging.map(|arena| Staging::new(arena, port.clone(), number));
-        match (ring, &staging) {
-            (Some(ring), _) => {
-                self.move_jobs(number, Moves::Ring(Box::new(Mover::new(ring))), staging)
-            }
-            (None, Some(_)) => self.move_jobs(number, Moves::Plain(PlainMover::new()), staging),
-            (None, None) => self.do_jobs(),
-        }
-    }
-    fn do_jobs(&self) {
+    /// Does jobs with plain calls, until all are done and no more can come.
+    pub(crate) fn do_jobs(&self) {
         let mut driver = Driver::default();
         loop {
             self.deliver();
