@@ -173,12 +173,7 @@ impl Server {
         arrived
     }
     /// Does jobs until all are done and no more can come: reads in the way that `moves` says, and by way of the arena if it is `staging`.
-    fn move_jobs(
-        &self,
-        number: usize,
-        mut moves: Moves,
-        mut staging: Option<Staging<'_, Move>>,
-    ) {
+    fn move_jobs(&self, number: usize, mut moves: Moves, mut staging: Option<Staging<'_, Move>>) {
         let mut driver = Driver::default();
         let staging = &mut staging;
         let mut taken = Vec::new();
