@@ -6,6 +6,7 @@ use everwarp_io::Backend;
 
 use crate::error::FilesError;
 use crate::faults::Faults;
+use crate::setting::number_of;
 
 /// The sizes of an instance's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,23 +64,6 @@ impl ArenaConfig {
             always: bytes.is_some(),
         })
     }
-}
-
-/// The number that a variable of the environment has; `None` if it is not set.
-///
-/// # Errors
-/// [`FilesError::Setting`]: it is not a number. `what` says what it should be.
-pub(crate) fn number_of(name: &'static str, what: &'static str) -> Result<Option<u64>, FilesError> {
-    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let number = value.to_str().and_then(|text| text.parse().ok());
-    let number = number.ok_or_else(|| FilesError::Setting {
-        name,
-        what,
-        value: value.to_string_lossy().into_owned(),
-    })?;
-    Ok(Some(number))
 }
 
 /// The sizes of a page cache.

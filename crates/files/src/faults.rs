@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::number_of;
 use crate::error::FilesError;
+use crate::setting::number_of;
 
 /// Seeded faults of the system calls that serve requests. The numbers are chances in a thousand for each call.
 ///

@@ -82,6 +82,7 @@ mod record;
 mod request;
 #[cfg(target_os = "linux")]
 mod server;
+mod setting;
 #[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
