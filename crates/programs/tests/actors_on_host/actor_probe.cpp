@@ -53,15 +53,7 @@ void mixture() {
     }
     run_tells();
   }
-  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
-    ids[0] = ew::actor_id(i, ew::meta_generation(*ew::actor_meta(&slots[i])));
-    signal(1, 0);
-    run_all();
-  }
-  audit();
-  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
-    CHECK(!ew::mail_has(slots[i].mail, MAIL_LIVE), "slot %u was killed and lives", i);
-  }
+  end_all();
 }
 
 // More tokens than all mailboxes of a ring hold: all come through.

@@ -462,6 +462,19 @@ void audit(bool over = true) {
   }
 }
 
+// Kills every actor, which leaves none.
+void end_all() {
+  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
+    ids[0] = ew::actor_id(i, ew::meta_generation(*ew::actor_meta(&slots[i])));
+    signal(1, 0);
+    run_all();
+  }
+  audit();
+  for (u32 i = 0; i < control.fresh_slots && i < SLOTS; i++) {
+    CHECK(!ew::mail_has(slots[i].mail, MAIL_LIVE), "slot %u was killed and lives", i);
+  }
+}
+
 void begin(u64 number) {
   seed = number;
   state_of_random = number * 0x9e3779b97f4a7c15 + 1;
