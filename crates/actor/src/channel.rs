@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::DevType;
+use everwarp_contract::layout::type_number;
 
 use crate::error::ActorError;
 use crate::message::{MAX_ASK_WORDS, Message};
 use crate::post::Post;
-use crate::side::{Receiving, Sending, Side, ValueType, Words};
+use crate::side::{Receiving, Sending, Side, TypeNumber, ValueType, Words};
 use crate::sync::Condvar;
 use crate::system::ActorSystem;
 
@@ -31,7 +32,8 @@ pub(crate) fn type_of<T: DevType + 'static>() -> ValueType {
         )
     };
     ValueType {
-        id: TypeId::of::<T>(),
+        id: Some(TypeId::of::<T>()),
+        number: TypeNumber::Of(type_number::<T>),
         name: std::any::type_name::<T>(),
         words: size_of::<T>().div_ceil(8),
     }
@@ -331,8 +333,8 @@ impl<T: DevType + Send + 'static> Channel<T> {
 }
 
 impl ActorSystem {
-    /// A channel that holds up to `capacity` values. On a GPU, native tasks, the host and actors of the host use it; handlers
-    /// on the GPU do not yet.
+    /// A channel that holds up to `capacity` values. Handlers on a GPU use it if their program says
+    /// [`Kind::services`](crate::Kind::services).
     ///
     /// # Errors
     /// [`ActorError::NoServices`] or [`ActorError::NotOnEngine`].

@@ -101,6 +101,12 @@ pub enum ActorError {
         /// The number that it declares.
         sends: u16,
     },
+    /// A handler on a GPU keeps an ask, and its kind does not say so. The engine has ended.
+    #[error("the handler of kind `{kind}` keeps asks: declare the kind with .keeps()")]
+    KeepsUndeclared {
+        /// The kind.
+        kind: String,
+    },
     /// The closure of an actor of the host panicked. The engine has ended.
     #[error(
         "the closure of an actor of the host panicked, which ends the engine: let it call `fail` instead"

@@ -17,23 +17,25 @@ use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
     ACTOR_EVENTS, ACTOR_EVENTS_STEP, DEAD_DROPPED, DEAD_ENDED, EVENT_AFTER, EVENT_ANSWER,
-    EVENT_ASKS, EVENT_CANCEL, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_HELD, EVENT_LENT,
-    EVENT_LETTER, EVENT_LINK, EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, HELD_FAILS,
-    HELD_GOES_ON, ITEM_END, ITEM_HELD, ITEM_NEWS, ITEM_REVIVE, ITEM_SIGNAL, MESSAGE_DEADLINE,
+    EVENT_ASKS, EVENT_CANCEL, EVENT_CLOSES, EVENT_DEMONITOR, EVENT_ENDED, EVENT_EVERY, EVENT_HELD, EVENT_LENT,
+    EVENT_LETTER, EVENT_LINK, EVENT_RECEIVES, EVENT_SENDS, EVENT_VALUE, EVENT_MONITOR, EVENT_SHIFT, EVENT_TICK, EVENT_UNLINK, HELD_FAILS,
+    HELD_GOES_ON, ITEM_END, ITEM_HELD, ITEM_NEWS, ITEM_NOTE, ITEM_REVIVE, ITEM_SIGNAL, MESSAGE_DEADLINE,
     MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_TICK, MESSAGE_TIMER, MESSAGE_WORDS_SHIFT, PART_ITEMS,
     TELL_DELIVERED,
 };
 use everwarp_contract::{DevMessage, DevType};
 use everwarp_runtime::{Buffer, Engine, Error, Instance};
 
+use crate::channel::ChannelId;
 use crate::ending::Ending;
+use crate::failures::FailureLog;
 use crate::far::{DeviceWire, Loan, OF_HOST, Threads, Wire, item};
 use crate::id::ActorId;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_ASK_WORDS, Message};
-use crate::notes::KNOWN;
+use crate::notes::{FAILED, KNOWN};
 use crate::program::Builtin;
-use crate::side::{DeadLetter, Held, Op, Side, TimerId};
+use crate::side::{DeadLetter, Held, Op, Receiving, Sending, Side, TimerId, ValueType, Words};
 use crate::system::{Port, RECORD, from_words, to_words};
 
 /// How long the thread waits for the port.
@@ -159,7 +161,7 @@ fn answers(event: &DevMessage) -> bool {
         EVENT_CANCEL,
         EVENT_TICK,
     ];
-    what < EVENT_LETTER && !none.contains(&what)
+    what == EVENT_CLOSES || what < EVENT_LETTER && !none.contains(&what)
 }
 
 /// The thread that takes events.
@@ -176,7 +178,7 @@ impl Pump {
     pub(crate) fn start(
         reach: Reach,
         ring: Buffer<u64>,
-        side: Arc<Side>,
+        desk: Desk,
         port: Arc<Mutex<Port>>,
         hosts: Option<Threads>,
         wire: DeviceWire,
@@ -185,7 +187,7 @@ impl Pump {
         let taker = Taker {
             reach: reach.clone(),
             ring,
-            desk: Desk::new(side),
+            desk,
             port,
             stops: stops.clone(),
             taken: 0,
@@ -429,6 +431,11 @@ impl Taker {
             match given {
                 Some(Given::News(actor, message)) => news.push((actor, message)),
                 Some(Given::Signal(actor, signal)) => self.reach.signal(actor, signal)?,
+                Some(Given::Fails(actor)) => {
+                    if self.reach.note(actor, FAILED) {
+                        self.reach.signal(actor, Signal::Kill)?;
+                    }
+                }
                 Some(Given::Lost(actor, cell, reason)) => self.lose(actor, cell, reason)?,
                 None => return Ok(()),
             }
@@ -456,6 +463,10 @@ impl Taker {
                         ..item(ITEM_NEWS, message.head, to)
                     }),
                     Given::Signal(to, signal) => items.push(item(ITEM_SIGNAL, signal as u32, to)),
+                    Given::Fails(to) => {
+                        items.push(item(ITEM_NOTE, FAILED, to));
+                        items.push(item(ITEM_SIGNAL, Signal::Kill as u32, to));
+                    }
                     Given::Lost(owner, cell, reason) => {
                         self.act(&mut items)?;
                         self.lose(owner, cell, reason)?;
@@ -504,20 +515,67 @@ impl Taker {
 enum Given {
     News(ActorId, Message),
     Signal(ActorId, Signal),
+    /// It ends as failed.
+    Fails(ActorId),
     /// An ask in a cell, which this actor has kept, ends with this reason.
     Lost(ActorId, u32, u32),
 }
 
 /// What events mean: it turns them into what the [`Side`] knows, and numbers of a GPU into its own and back.
-struct Desk {
+pub(crate) struct Desk {
     side: Arc<Side>,
     numbers: Numbers,
+    /// Actors that have used a channel wrongly.
+    fails: VecDeque<ActorId>,
+    failures: Arc<FailureLog>,
+    /// The number of the system in the log.
+    key: u64,
 }
 
 impl Desk {
-    fn new(side: Arc<Side>) -> Self {
-        let numbers = Numbers::default();
-        Self { side, numbers }
+    pub(crate) fn new(side: Arc<Side>, failures: Arc<FailureLog>, key: u64) -> Self {
+        Self {
+            side,
+            numbers: Numbers::default(),
+            fails: VecDeque::new(),
+            failures,
+            key,
+        }
+    }
+    /// An actor sends a value on a channel, which has the number of the value's type in its upper half.
+    fn send(&mut self, actor: ActorId, channel: u64, number: u64, value: Words, known: bool) {
+        let (id, ty) = typed(channel);
+        let sending = self
+            .side
+            .send_of((id.bits(), ty), value, actor, number, |_| known);
+        let reply = match sending {
+            Some(Sending::Waits) => return,
+            Some(Sending::Wrong(carries)) => return self.fail(actor, id, carries),
+            Some(Sending::Sent) => Message::of_reply(&[], number),
+            Some(Sending::Closed | Sending::Full) => Message::of_closed(number),
+            None => Message::of_refused(number),
+        };
+        self.side.tell(actor, reply);
+    }
+    /// The same for receiving.
+    fn receive(&mut self, actor: ActorId, channel: u64, number: u64, known: bool) {
+        let (id, ty) = typed(channel);
+        match self
+            .side
+            .receive_of((id.bits(), ty), actor, number, |_| known)
+        {
+            Receiving::Waits => {}
+            Receiving::Value(_) => self.side.request(actor, Op::News),
+            Receiving::Closed | Receiving::Empty => {
+                self.side.tell(actor, Message::of_closed(number));
+            }
+            Receiving::Wrong(carries) => self.fail(actor, id, carries),
+        }
+    }
+    fn fail(&mut self, actor: ActorId, channel: ChannelId, carries: &str) {
+        let reason = format!("{channel:?} carries values of the type `{carries}`: use that type");
+        self.failures.add(self.key, actor, 0, &reason);
+        self.fails.push_back(actor);
     }
     /// `note` makes the end of an actor known, and returns whether it lives.
     fn handle(&mut self, event: &DevMessage, note: impl Fn(ActorId) -> bool) {
@@ -572,6 +630,14 @@ impl Desk {
             EVENT_DEMONITOR => drop(side.demonitor(from, other)),
             EVENT_LINK => drop(side.link(from, other, know)),
             EVENT_UNLINK => side.unlink(from, other),
+            EVENT_SENDS => {
+                let [_, _, first, second, third] = event.words;
+                let value = [first, second, third, event.to];
+                self.send(from, a, b, value, know(from));
+            }
+            EVENT_RECEIVES => self.receive(from, a, b, know(from)),
+            EVENT_VALUE => side.value_handled(from),
+            EVENT_CLOSES => side.close_channel(a),
             EVENT_LETTER.. if what <= EVENT_LETTER + DEAD_DROPPED => {
                 side.dead_letters.send(DeadLetter {
                     reason: DeadReason::of(what - EVENT_LETTER),
@@ -622,6 +688,9 @@ impl Desk {
 
     /// The next thing to be done to an actor. None when there is nothing.
     fn next(&mut self) -> Option<Given> {
+        if let Some(actor) = self.fails.pop_front() {
+            return Some(Given::Fails(actor));
+        }
         loop {
             return Some(match self.side.next_op()? {
                 (actor, Op::News) => match self.side.send_news(actor) {
@@ -652,6 +721,12 @@ impl Desk {
     }
 }
 
+/// The channel and the type that a GPU has put into one word.
+fn typed(word: u64) -> (ChannelId, ValueType) {
+    let channel = ChannelId::from_bits(u64::from(word as u32));
+    (channel, ValueType::on_gpu((word >> 32) as u32))
+}
+
 /// The message that an event is about.
 fn message_of(event: &DevMessage) -> Message {
     Message {
@@ -674,7 +749,8 @@ mod tests {
     const BOB: ActorId = ActorId::new(2, 1);
 
     fn desk() -> Desk {
-        Desk::new(Arc::new(Side::new(Clock::Virtual(AtomicU64::new(0)))))
+        let side = Side::new(Clock::Virtual(AtomicU64::new(0)));
+        Desk::new(Arc::new(side), Arc::default(), 1)
     }
     fn event(what: u32, head: u32, from: ActorId, words: &[u64]) -> DevMessage {
         let mut event = DevMessage {
@@ -699,7 +775,7 @@ mod tests {
     fn news(given: &[Given]) -> Vec<(ActorId, u32, [u64; 5])> {
         let one = |given: &Given| match *given {
             Given::News(actor, message) => (actor, message.head, message.words),
-            Given::Signal(..) | Given::Lost(..) => panic!("no news"),
+            Given::Signal(..) | Given::Fails(..) | Given::Lost(..) => panic!("no news"),
         };
         given.iter().map(one).collect()
     }

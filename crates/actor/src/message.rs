@@ -184,6 +184,12 @@ impl Message {
         message.head |= MESSAGE_FAILED | DEAD_ENDED;
         message
     }
+    /// The reply to a value that was not sent, because an earlier one of its actor waits.
+    pub(crate) fn of_refused(number: u64) -> Self {
+        let mut message = Self::of_reply(&[], number);
+        message.head |= MESSAGE_FAILED | DEAD_DROPPED;
+        message
+    }
     pub(crate) fn of_down(actor: ActorId, ending: Ending, number: u64) -> Self {
         Self {
             head: Self::head_of(ending as u8, 1, MAX_WORDS) | MESSAGE_DOWN,

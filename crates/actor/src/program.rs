@@ -7,7 +7,7 @@ use std::slice::{from_mut, from_ref};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everwarp_contract::actor::{MAIL_COUNT_MAX, MESSAGE_ASK};
+use everwarp_contract::actor::{KEPT_BYTES, MAIL_COUNT_MAX, MESSAGE_ASK};
 use everwarp_contract::{DevActors, Layout, Wgsl};
 use everwarp_runtime::{
     Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin, identifier,
@@ -107,6 +107,10 @@ pub struct Kind {
     pub is_host: bool,
     /// Whether actors of the program can use on a GPU what is next to messages.
     pub services: bool,
+    /// Whether its actors keep asks, and know their timers, on a GPU.
+    pub keeps: bool,
+    /// Device structs that its handler uses next to its state.
+    pub carries: &'static [Params],
     /// The messages that it handles, if they have names. Tags alone are enough for a native kind.
     pub messages: Cow<'static, [MessageType]>,
     /// Of a kind that is made at run time: its handler for GPUs, or why it has none.
@@ -168,6 +172,8 @@ impl Kind {
             keeps_latest: false,
             is_host: false,
             services: false,
+            keeps: false,
+            carries: &[],
             messages: Cow::Borrowed(&[]),
             device: Ok(None),
         }
@@ -229,6 +235,42 @@ impl Kind {
     /// host subscribe to their dead letters there: each turn then looks for such messages, too. The CPU engine has them without.
     pub const fn services(mut self) -> Self {
         self.services = true;
+        self
+    }
+    /// Lets its actors keep asks on a GPU (`Actor::keep`, `Actor::reply_kept`), which takes 16 bytes next to each state there, and
+    /// [`services`](Self::services). Its turns know the timers of its actors, too: the message of one that is cancelled does not
+    /// come, even if it was on its way. The CPU engine has all that without, and so have modules.
+    pub const fn keeps(mut self) -> Self {
+        self.services = true;
+        self.keeps = true;
+        self
+    }
+    /// Declares device structs that its handler uses next to its state: those that its channels carry.
+    ///
+    /// ```
+    /// use everwarp_actor::{ActorCx, Message, actors};
+    /// use everwarp_contract::dev_struct;
+    /// use everwarp_runtime::{DevNone, Params};
+    ///
+    /// dev_struct! {
+    ///     /// A job.
+    ///     pub struct DevJob: align 8, size 8 {
+    ///         /// Its number.
+    ///         pub number: u64,
+    ///     }
+    /// }
+    /// const JOB: &[Params] = &[Params::of::<DevJob>()];
+    /// actors! {
+    ///     /// Takes jobs from channels.
+    ///     static WORKERS: workers() {
+    ///         WORKER: lane(worker: DevNone).carries(JOB),
+    ///     }
+    /// }
+    /// fn worker(_: &mut ActorCx<'_, '_, '_>, _: &Message) {}
+    /// assert_eq!(WORKERS.kinds[WORKER as usize].carries.len(), 1);
+    /// ```
+    pub const fn carries(mut self, structs: &'static [Params]) -> Self {
+        self.carries = structs;
         self
     }
     /// The bound that senders see.
@@ -305,7 +347,15 @@ impl Kind {
             Some(device) if !on_cpu => device.state_bytes,
             _ => self.state_bytes,
         };
-        bytes.next_multiple_of(16)
+        let lists = if on_cpu { 0 } else { self.list_bytes() };
+        bytes.next_multiple_of(16) + lists
+    }
+    /// Bytes after the state of a native kind that keeps asks on a GPU.
+    fn list_bytes(&self) -> u32 {
+        match self.keeps && !self.is_host && self.device().is_none() {
+            true => KEPT_BYTES,
+            false => 0,
+        }
     }
     /// Turns that one message may cause on a GPU: of the receivers, and of the asker, each time that it is handled; with
     /// those at the end of a turn, which are one of a waiting sender and one of the actor itself. An event, which may ring
@@ -369,14 +419,20 @@ impl Kind {
              static __device__ __forceinline__ u32 needs([[maybe_unused]] u32 kind) {{ return {needs}; }}\n  \
              static constexpr u32 state = {state}, restarts = {most}u, within = {within}u, retries = {retries}, \
              keep = {keep}, room = {room};\n  \
+             static constexpr u32 lists_at = {lists_at};\n  \
              static constexpr bool atomic = {atomic}, services = {serves}, lists = {lists}, lends = {lends};\n}};",
             lends = self.is_host,
+            // A module has the words in front of its memory.
+            lists_at = match self.list_bytes() {
+                0 => 0,
+                bytes => state - bytes,
+            },
             room = self.room()
         )
     }
     /// Whether its actors keep asks or have timers on a GPU.
     fn lists(&self, serves: bool) -> bool {
-        serves && self.device().is_some_and(|device| device.lists)
+        serves && (self.list_bytes() != 0 || self.device().is_some_and(|device| device.lists))
     }
     /// Whether turns of both kinds may be the same code on a GPU: handlers are modules, and only `sends` differs. The turn is
     /// most of what there is to compile.
@@ -714,7 +770,8 @@ impl ActorProgram {
             writeln!(out, "#include \"everwarp/actor/wide_turn.cuh\"")?;
         }
         let states = self.kinds.iter().map(|kind| &kind.state);
-        for params in states.chain([&self.params]) {
+        let carried = self.kinds.iter().flat_map(|kind| kind.carries);
+        for params in states.chain(carried).chain([&self.params]) {
             params.write_once(out)?;
         }
         writeln!(out, "#line 1 \"{program}.cu\"\n{}", self.device_source)?;

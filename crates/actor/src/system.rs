@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
-    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE,
+    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_KEEPS, ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE,
     ACTOR_SHARDS, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
 };
 use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
@@ -17,7 +17,7 @@ use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pen
 use crate::asked::Records;
 use crate::device::DeviceHandler;
 use crate::error::{ActorError, LongMailbox};
-use crate::events::{Handled, Pump, Reach};
+use crate::events::{Desk, Handled, Pump, Reach};
 use crate::failures::{Failure, FailureLog};
 use crate::far::{DeviceWire, Lent, REGION_OF_EVENTS, REGIONS, Threads};
 use crate::id::ActorId;
@@ -368,7 +368,8 @@ impl ActorSystem {
                     region: REGION_OF_EVENTS,
                     wish: 0,
                 };
-                Pump::start(reach, ring, side.clone(), port.clone(), hosts, wire)
+                let desk = Desk::new(side.clone(), program.failures().clone(), at(&control));
+                Pump::start(reach, ring, desk, port.clone(), hosts, wire)
             });
             Local {
                 side,
@@ -505,6 +506,9 @@ impl ActorSystem {
                 kind: kind.clone(),
                 sends: *sends,
             },
+            Some((kind, _)) if detail == ACTOR_FAULT_KEEPS => {
+                ActorError::KeepsUndeclared { kind: kind.clone() }
+            }
             _ => error.into(),
         }
     }

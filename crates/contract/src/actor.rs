@@ -114,8 +114,17 @@ crate::dev_consts! {
     pub const EVENT_HELD = 13;
     /// Why an actor is held, next to how it would end: its handler has failed, and its kind does not restart it.
     pub const HELD_FAILS = 3;
+    /// An actor (`from`) sends a value on a channel: words are the channel with the number of the value's type in the upper
+    /// half, the actor's own number, and up to three words of the value. The fourth is in `to`.
+    pub const EVENT_SENDS = 14;
+    /// An actor (`from`) receives on a channel: words are the channel, as above, and the actor's own number.
+    pub const EVENT_RECEIVES = 15;
     /// A dead letter to `to`; its reason is added.
     pub const EVENT_LETTER = 16;
+    /// An actor (`from`) is about to handle a value of a channel.
+    pub const EVENT_VALUE = 24;
+    /// An actor (`from`) closes the channel in word 0.
+    pub const EVENT_CLOSES = 25;
     /// Events that wait for the host at most; a power of two.
     pub const ACTOR_EVENTS = 4096;
     /// Events that the host takes at a time.
@@ -156,6 +165,8 @@ crate::dev_consts! {
     pub const ACTOR_FAULT_CELLS = 0xac70_0001;
     /// The same of a handler that sends more than its kind declares.
     pub const ACTOR_FAULT_SENDS = 0xac70_0002;
+    /// The same of a handler that keeps asks though its kind does not say so.
+    pub const ACTOR_FAULT_KEEPS = 0xac70_0004;
     /// The same of a closure that panicked.
     pub const ACTOR_FAULT_PANIC = 0xac70_0003;
     /// Status of a message from the host: it was delivered.
@@ -242,6 +253,12 @@ crate::dev_consts! {
     pub const MODULE_KEPT = 16;
     /// It replied to a kept ask of another message; the tag of the reply is in the upper bits.
     pub const MODULE_REPLY = 17;
+    /// Bytes of a state, after the actor's own, in which a native kind has its lists of kept asks and timers. GPUs only.
+    pub const KEPT_BYTES = 16;
+    /// The most asks that an actor of a native kind keeps there.
+    pub const KEPT_ASKS_MOST = 0xffff;
+    /// The most timers of such an actor.
+    pub const KEPT_TIMERS_MOST = 0xff;
     /// The most timers of an actor whose handler is a module.
     pub const MODULE_TIMERS_MOST = 64;
     /// The most asks that such an actor keeps.

@@ -63,6 +63,17 @@ pub trait DevType: Copy {
     fn write_wgsl_type(out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
+/// A number of a type by which host and device see that they mean the same one: a hash (32-bit FNV-1a) of its CUDA C++
+/// spelling. `actor/value.cuh` has those of plain numbers.
+pub fn type_number<T: DevType>() -> u32 {
+    let mut name = alloc::string::String::new();
+    T::declare(&mut name, "").expect("a string takes it");
+    let bytes = name.trim_end().bytes();
+    bytes.fold(0x811c_9dc5, |hash: u32, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
 macro_rules! primitive {
     ($($rust:ty => $c:literal, $wgsl:literal, $zero:literal;)*) => {$(
         impl DevType for $rust {
@@ -216,6 +227,8 @@ pub trait Layout: DevType {
             (field.declare)(out, field.name)?;
             writeln!(out, ";")?;
         }
+        let number = type_number::<Self>();
+        writeln!(out, "  static constexpr u32 type_number = {number:#x}u;")?;
         writeln!(out, "}};")?;
         writeln!(
             out,

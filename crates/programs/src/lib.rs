@@ -6,6 +6,7 @@
 //!
 //! This crate is **internal** to everwarp; read it to learn how a program is written.
 
+pub mod actor_broker;
 pub mod actor_faults;
 pub mod actor_groups;
 pub mod actor_probe;

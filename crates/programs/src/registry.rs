@@ -27,7 +27,7 @@ use crate::tree::BinaryTree;
 use crate::words::WordCount;
 
 /// All programs that the command runs, in the order in which `everwarp programs` lists them. (`probe`, `heap_probe`,
-/// `file_probe`, `page_probe`, `actor_probe`, `actor_faults`, `actor_services`, `actor_groups` and `actor_shapes` only serve tests, and `naps` and `reads`
+/// `file_probe`, `page_probe`, `actor_probe`, `actor_broker`, `actor_faults`, `actor_services`, `actor_groups` and `actor_shapes` only serve tests, and `naps` and `reads`
 /// benchmarks.)
 pub static REGISTRY: [&dyn Registered; 22] = [
     &BreadthFirstSearch,

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::image::source;
-use everwarp_contract::actor::{ACTOR_EVENTS, ACTOR_SHARDS, MAIL_COUNT_MAX};
+use everwarp_contract::actor::{ACTOR_EVENTS, ACTOR_SHARDS, KEPT_BYTES, MAIL_COUNT_MAX};
+use everwarp_programs::actor_broker::BROKERS;
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_groups::GROUPS;
 use everwarp_programs::actor_probe::PROBE;
@@ -44,6 +45,7 @@ const FAULTS_CPP: &str = include_str!("actors_on_host/actor_faults.cpp");
 const SERVICES_CPP: &str = include_str!("actors_on_host/actor_services.cpp");
 const GROUPS_CPP: &str = include_str!("actors_on_host/actor_groups.cpp");
 const PARTS_CPP: &str = include_str!("actors_on_host/actor_parts.cpp");
+const BROKER_CPP: &str = include_str!("actors_on_host/actor_broker.cpp");
 const KEEPERS_CPP: &str = include_str!("actors_on_host/keepers.cpp");
 const SHAPES_CPP: &str = include_str!("actors_on_host/actor_shapes.cpp");
 const POOL_CPP: &str = include_str!("actors_on_host/pool.cpp");
@@ -53,6 +55,7 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_restart_and_undo_what_fails,
     random_schedules_lose_neither_events_nor_news,
     random_schedules_lend_actors_of_the_host_to_it,
+    random_schedules_send_each_value_of_a_channel_once,
     random_schedules_hold_members_of_groups_until_the_host_decides,
     random_schedules_of_warps_lose_no_message_and_keep_their_order,
     random_schedules_keep_each_free_number_in_one_hand,
@@ -104,6 +107,8 @@ const ALL: &[(&str, HostCase)] = cases![
     undone_timers_that_stay_are_noticed,
     timer_that_fires_after_it_was_cancelled_is_noticed,
     timers_that_stay_when_their_actor_ends_are_noticed,
+    value_whose_handling_is_not_told_is_noticed,
+    lists_outside_of_the_state_are_noticed,
 ];
 
 fn main() {
@@ -131,6 +136,15 @@ fn random_schedules_lose_neither_events_nor_news(folder: &Path) -> Result<(), Fa
     for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
         let folder = folder.join(name);
         write_services(&folder, places)?;
+        run(&compile(&folder, &["-O1"])?, 1, 400)?;
+    }
+    Ok(())
+}
+
+fn random_schedules_send_each_value_of_a_channel_once(folder: &Path) -> Result<(), Failed> {
+    for (name, places) in [("few", 8), ("many", ACTOR_EVENTS)] {
+        let folder = folder.join(name);
+        write_broker(&folder, places)?;
         run(&compile(&folder, &["-O1"])?, 1, 400)?;
     }
     Ok(())
@@ -428,13 +442,13 @@ fn kept_asks_that_do_not_end_with_their_actor_are_noticed(folder: &Path) -> Resu
 }
 
 fn asks_that_a_restart_forgets_are_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "kept_lose(a.cells, a.own, lists, KEPT_LOST);";
+    let right = "kept_lose(a.cells, a.list_words(), lists, KEPT_LOST);";
     is_noticed_of_keepers(folder, "turn.cuh", right, "{}")
 }
 
 fn asks_that_a_member_forgets_when_it_goes_on_are_noticed(folder: &Path) -> Result<(), Failed> {
     let marks = "fails ? KEPT_LOST : KEPT_LOST | KEPT_ENDED";
-    let right = format!("if (clears != 0) kept_lose(a.cells, a.own, lists, {marks});");
+    let right = format!("if (clears != 0) kept_lose(a.cells, a.list_words(), lists, {marks});");
     is_noticed_of_keepers(folder, "hold.cuh", &right, "")
 }
 
@@ -444,8 +458,8 @@ fn undone_reply_to_a_kept_ask_is_noticed(folder: &Path) -> Result<(), Failed> {
 }
 
 fn undone_timers_that_stay_are_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "actor_give_cells(&a.system, kept_undo(a.cells, a.own, lists));";
-    let wrong = "kept_undo(a.cells, a.own, lists);";
+    let right = "actor_give_cells(&a.system, kept_undo(a.cells, a.list_words(), lists));";
+    let wrong = "kept_undo(a.cells, a.list_words(), lists);";
     is_noticed_of_keepers(folder, "turn.cuh", right, wrong)
 }
 
@@ -467,6 +481,24 @@ fn is_noticed_of_keepers(
 ) -> Result<(), Failed> {
     write_keepers(folder, 8)?;
     is_noticed(folder, header, right, wrong, 400)
+}
+
+fn value_whose_handling_is_not_told_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_broker(folder, 8)?;
+    let right = "if ((a.message.head & (MESSAGE_TICK | MESSAGE_VALUE)) != 0) a.tick();";
+    is_noticed(folder, "turn.cuh", right, "", 400)
+}
+
+fn lists_outside_of_the_state_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_broker(folder, 8)?;
+    let right = "K::services, K::lists, K::lists_at);";
+    is_noticed(folder, "turn.cuh", right, "K::services, K::lists, K::state);", 400)
+}
+
+/// The sources of `actor_broker`, with a ring of this many places.
+fn write_broker(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &BROKERS, BROKER_CPP)?;
+    shorten_ring(folder, places)
 }
 
 /// The sources of modules that keep asks, with a ring of this many places.
@@ -617,10 +649,22 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
         program.params.write_once(&mut unit)?;
         unit.push_str(&program.device_source);
     }
-    if kinds.iter().any(|kind| kind.device().is_some()) {
-        let keeps = |kind: &Kind| kind.device().is_some_and(|device| device.lists).to_string();
-        let keeps = kinds.iter().map(keeps).collect::<Vec<_>>().join(", ");
+    // Where each state has what its actor keeps: that of a module in front.
+    let keeps = |kind: &Kind| match kind.device() {
+        Some(device) => device.lists.then_some(0),
+        None => kind
+            .keeps
+            .then_some(kind.state_bytes.next_multiple_of(16)),
+    };
+    if kinds.iter().any(|kind| keeps(kind).is_some()) {
+        let keeps = kinds.iter().map(|kind| match keeps(kind) {
+            Some(at) => at.to_string(),
+            None => "ew::NONE".to_owned(),
+        });
+        let keeps = keeps.collect::<Vec<_>>().join(", ");
         writeln!(unit, "#define KEEPS {{{keeps}}}")?;
+    }
+    if kinds.iter().any(|kind| kind.device().is_some()) {
         for message in actors.messages() {
             let (name, tag) = (identifier(&message.name), message.tag);
             // The same each time.
@@ -643,8 +687,9 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
             .iter()
             .map(|kind| kind
                 .device()
-                .map_or(kind.state_bytes, |device| device.state_bytes))
-            .map(|bytes| bytes.next_multiple_of(16))
+                .map_or(kind.state_bytes, |device| device.state_bytes)
+                .next_multiple_of(16)
+                + if kind.keeps { KEPT_BYTES } else { 0 })
             .max()
             .unwrap_or(0),
         kinds.iter().map(bound).collect::<Vec<_>>().join(", "),

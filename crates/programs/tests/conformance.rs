@@ -3,6 +3,8 @@
 //! `cargo test -p everwarp-programs --test conformance -- cuda` runs the cases on one engine. Without a GPU, its cases
 //! are reported as ignored.
 
+#[path = "conformance/actor_broker.rs"]
+mod actor_broker;
 #[path = "conformance/actor_faults.rs"]
 mod actor_faults;
 #[path = "conformance/actor_groups.rs"]
@@ -86,6 +88,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         programs::ONLY_WGPU,
         actors::ALL,
         actors::ONLY_WGPU,
+        actor_broker::ALL,
         actor_faults::ALL,
         actor_groups::ALL,
         actor_hosts::ALL,
@@ -204,6 +207,7 @@ const VALIDATED: [&str; 5] = [
 fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [
+        actor_broker::ALL,
         actor_groups::ALL,
         actor_hosts::ALL,
         actor_services::ALL,

@@ -13,7 +13,7 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_faults, actor_groups, actor_probe, actor_services, actor_shapes, arrivals,
+    REGISTRY, actor_broker, actor_faults, actor_groups, actor_probe, actor_services, actor_shapes, arrivals,
     benchmarks, counting, echo, fib, file_probe, gather, heap_probe, naps, page_probe, probe,
     reads, ring_kernels, standard, words,
 };
@@ -139,6 +139,8 @@ fn programs_that_allocate_compile(nvrtc: &Nvrtc) {
 
 fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     let image = Image::of(vec![actor_probe::PROBE.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    let image = Image::of(vec![actor_broker::BROKERS.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
     let image = Image::of(vec![actor_services::SERVICES.program()]);
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));

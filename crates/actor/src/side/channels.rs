@@ -22,10 +22,45 @@ pub(crate) type Continuation = Box<dyn FnOnce(Option<Words>) + Send>;
 /// What the values of a channel are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValueType {
-    pub(crate) id: std::any::TypeId,
+    /// None if a handler on a GPU means the type.
+    pub(crate) id: Option<std::any::TypeId>,
+    /// Its `type_number`, which such a handler gives.
+    pub(crate) number: TypeNumber,
     pub(crate) name: &'static str,
     /// Words that a value takes.
     pub(crate) words: usize,
+}
+
+/// A number that is there, or is computed when it is needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TypeNumber {
+    Is(u32),
+    Of(fn() -> u32),
+}
+
+impl ValueType {
+    /// The type with a number that a GPU gives.
+    pub(crate) fn on_gpu(number: u32) -> Self {
+        Self {
+            id: None,
+            number: TypeNumber::Is(number),
+            name: "another type",
+            words: 0,
+        }
+    }
+    fn number(&self) -> u32 {
+        match self.number {
+            TypeNumber::Is(number) => number,
+            TypeNumber::Of(compute) => compute(),
+        }
+    }
+    /// Whether a channel of this type carries values of the other one.
+    fn is(&self, other: &Self) -> bool {
+        match other.id {
+            Some(_) => self.id == other.id,
+            None => self.number() == other.number(),
+        }
+    }
 }
 
 /// A thread of the host that waits.
@@ -252,7 +287,7 @@ impl State {
         let Some(channel) = self.channels.get_mut(&to.0) else {
             return Sending::Closed;
         };
-        if channel.ty.id != to.1.id {
+        if !channel.ty.is(&to.1) {
             return Sending::Wrong(channel.ty.name);
         }
         if channel.closed {
@@ -284,7 +319,7 @@ impl State {
         let Some(channel) = self.channels.get_mut(&from.0) else {
             return Receiving::Closed;
         };
-        if channel.ty.id != from.1.id {
+        if !channel.ty.is(&from.1) {
             return Receiving::Wrong(channel.ty.name);
         }
         if let Some(words) = channel.values.pop_front() {

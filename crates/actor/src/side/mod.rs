@@ -32,7 +32,7 @@ use crate::message::Message;
 use crate::mutant::{Mutant, broken};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-pub(crate) use channels::{Receiving, Sending, ValueType, Words};
+pub(crate) use channels::{Receiving, Sending, TypeNumber, ValueType, Words};
 pub use dead_letters::{DeadLetter, DeadLetters};
 pub use groups::{GroupId, GroupStats, Member, Policy, Strategy, Supervision};
 pub(crate) use groups::{Held, NotSupervised};

@@ -134,7 +134,7 @@ impl Side {
             News::Reset => Some((Message::OF_RESET, false)),
         }
     }
-    /// An actor that a GPU has lent to the host handles the oldest value that it was sent.
+    /// An actor on a GPU handles the oldest value that it was sent.
     pub(crate) fn value_handled(&self, actor: ActorId) {
         let mut state = self.state();
         let record = state.records.get_mut(&actor);

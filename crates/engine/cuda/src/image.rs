@@ -26,6 +26,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "actor/news.cuh"
     "actor/part.cuh"
     "actor/turn.cuh"
+    "actor/value.cuh"
     "actor/wide.cuh"
     "actor/wide_turn.cuh"
     "api.cuh"

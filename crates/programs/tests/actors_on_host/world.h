@@ -2,7 +2,7 @@
 // message, cell and slot is where it belongs. Lanes are fibers that a random schedule interleaves at each access to shared
 // memory. Those of a warp run tasks of one function at a time, as in the engine, and need not stay together. Compiled with
 // THREADS, each lane is a thread and a warp of its own. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS, and KEEPS
-// for modules: which kinds keep asks or have timers.
+// where kinds keep asks or know their timers: where their states have the words of both, or NONE.
 #pragma once
 #include <cassert>
 #include <deque>
@@ -51,7 +51,7 @@ DevMessage ring[ACTOR_EVENTS], parts[SLOTS * PART_RECORDS];
 u64 ids[SLOTS], parameters[2];
 u16 bounds[] = BOUNDS;
 #ifdef KEEPS
-const bool keeps[] = KEEPS;
+const u32 keeps[] = KEEPS;
 #endif
 DevActors actors_system;
 DevGroup groups[GROUPS];
@@ -434,9 +434,9 @@ void audit(bool over = true) {
       }
     }
 #ifdef KEEPS
-    // What an actor of a module keeps.
-    if (keeps[slot.kind]) {
-      const u8* own = states + number * STATE_BYTES;
+    // What the actor keeps.
+    if (keeps[slot.kind] != ew::NONE) {
+      const u8* own = states + number * STATE_BYTES + keeps[slot.kind];
       u32 asks = 0, timers = 0;
       for (u32 which = ew::KEPT_ASKS; which <= ew::KEPT_TIMERS; which += ew::KEPT_TIMERS) {
         for (u32 at = ew::kept_first(ew::kept_lists(own), which); at != 0; at = cells[at - 1].next) {

@@ -1,6 +1,7 @@
 // The running actor, as its handler sees it: crates/actor/src/context.rs on a GPU. Its turns are in turn.cuh.
 #pragma once
 #include "everwarp/actor/news.cuh"
+#include "everwarp/actor/value.cuh"
 
 namespace ew {
 
@@ -23,6 +24,11 @@ struct Message {
   __device__ __forceinline__ u64 ask() const { return words[MESSAGE_WORDS - 1]; }
   // The number of the timer that sent it, or 0.
   __device__ __forceinline__ u64 timer() const { return head & MESSAGE_TIMER ? words[MESSAGE_WORDS - 1] : 0; }
+  // The value of a channel, in the reply to `receive_on`.
+  template <class T>
+  __device__ __forceinline__ T value() const {
+    return value_of<T>(words);
+  }
   // How an actor has ended that the receiver monitors, or NONE. The actor is the sender; word 0 is the monitor's number.
   __device__ __forceinline__ u32 down() const { return head & MESSAGE_DOWN ? tag() : NONE; }
 };
@@ -156,15 +162,17 @@ struct Actor : ActorTask {
   const bool serves;
   // Whether it may keep asks: see kept.cuh. A constant.
   const bool lists;
+  // Where its state has the words of their lists. A constant.
+  const u32 lists_at;
   bool replied;    // the reply waits until the handler has returned, in the cell of the ask, with its head in `to`
   u32 ask_cell;    // the cell of the ask that is being handled, with a reply or without one, or NONE
   u32 held_first;  // messages and the reply that wait until the handler has returned: the newest, plus one
 
   __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on, bool serves,
-                                   bool lists)
+                                   bool lists, u32 lists_at)
       : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
         room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
-        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), replied(false), ask_cell(NONE), held_first(0) {}
+        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), lists_at(lists_at), replied(false), ask_cell(NONE), held_first(0) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
@@ -255,26 +263,53 @@ struct Actor : ActorTask {
     store(&cells[at].words[MESSAGE_WORDS - 1], counted, relaxed, gpu);
     deliver(to, at);
   }
-  // Sends this actor a message after a time in nanoseconds, or each time that it has passed. Returns the timer's number.
+  // Sends this actor a message after a time in nanoseconds, or each time that it has passed. Returns the timer's number; 0, and
+  // there is no timer, if its kind says `.keeps()` and it has 255.
   template <class... W>
   __device__ __forceinline__ u64 after(u64 time, u32 tag, W... words) { return timer(EVENT_AFTER, time, tag, words...); }
   template <class... W>
   __device__ __forceinline__ u64 every(u64 time, u32 tag, W... words) { return timer(EVENT_EVERY, time, tag, words...); }
-  // The timer's message does not come any more, unless it has been sent.
-  __device__ __forceinline__ void cancel(u64 timer) { request(EVENT_CANCEL, timer, 0); }
+  // The timer's message does not come any more, unless it has been sent. That of a kind that says `.keeps()` does not come in any
+  // case.
+  __device__ __forceinline__ void cancel(u64 timer);
   __device__ __forceinline__ void monitor(u64 actor, u64 number) { request(EVENT_MONITOR, actor, number); }
   __device__ __forceinline__ void demonitor(u64 actor) { request(EVENT_DEMONITOR, actor, 0); }
   __device__ __forceinline__ void link(u64 actor) { request(EVENT_LINK, actor, 0); }
   __device__ __forceinline__ void unlink(u64 actor) { request(EVENT_UNLINK, actor, 0); }
 
-  template <class... W>
-  __device__ __forceinline__ u64 timer(u32 what, u64 time, u32 tag, W... words) {
-    static_assert(sizeof...(W) < MESSAGE_WORDS, "the message of a timer has up to four words");
-    if (!spend()) return 0;
-    const u64 counted = count();
-    event_of_timer(what, tag, time, counted, words...);
-    return counted;
+
+  // Sends a value: a number or a `dev_struct!` of up to 32 bytes. When the channel has it, or is closed, a reply comes whose `ask()`
+  // is `number`; `failure()` is DEAD_ENDED of a closed channel, and DEAD_DROPPED if an earlier value of this actor waits for the same
+  // channel. While the channel is full, the value waits, also when the actor ends.
+  template <class T>
+  __device__ __forceinline__ void send_on(u64 channel, const T& value, u64 number) {
+    if (!spend()) return;
+    const ValueWords w = words_of(value);
+    event_to(w.words[3], EVENT_SENDS, 5, 0, typed_channel<T>(channel), number, w.words[0], w.words[1], w.words[2]);
   }
+  // Receives a value: the reply whose `ask()` is `number` has it as `value<T>()`, or it fails with DEAD_ENDED when the channel is
+  // closed and empty. An actor that sends or receives values of another type than the channel's ends as failed.
+  template <class T>
+  __device__ __forceinline__ void receive_on(u64 channel, u64 number) {
+    request(EVENT_RECEIVES, typed_channel<T>(channel), number);
+  }
+  // The channel takes no more values; those that it holds are still received.
+  __device__ __forceinline__ void close_channel(u64 channel) { request(EVENT_CLOSES, channel, 0); }
+
+  // The same of a kind that says `.keeps()`; see kept.cuh.
+
+  // Keeps the ask that is being handled for `reply_kept`, and returns its number. 0 if the message is no ask or has a reply, or if
+  // 65,535 are kept. It ends with DEAD_ENDED when the actor ends before, and with DEAD_FAILED when it begins anew or this handler fails.
+  __device__ __forceinline__ u64 keep();
+  // Replies to an ask that the actor keeps: one of the messages that the handler sends. False if the actor does not keep it.
+  template <class... W>
+  __device__ __forceinline__ bool reply_kept(u64 number, u32 tag, W... words);
+  // How many asks the actor keeps.
+  __device__ __forceinline__ u32 kept() const;
+
+  __device__ __forceinline__ u8* list_words() const { return own + lists_at; }
+  template <class... W>
+  __device__ __forceinline__ u64 timer(u32 what, u64 time, u32 tag, W... words);
   __device__ __forceinline__ void request(u32 what, u64 a, u64 b) {
     if (spend()) event(what, 2, 0, a, b);
   }
@@ -320,9 +355,10 @@ struct Actor : ActorTask {
       event_to(list[3], what, n, tag, time, number, list[0], list[1], list[2]);
     }
   }
-  // The message of a periodic timer is about to be handled.
+  // The message of a periodic timer is about to be handled, or a value of a channel.
   __device__ __forceinline__ void tick() {
-    const u32 at = write(1u << MESSAGE_WORDS_SHIFT | EVENT_TICK << EVENT_SHIFT, id(), message.words[MESSAGE_WORDS - 1]);
+    const u32 what = (message.head & MESSAGE_VALUE) != 0 ? EVENT_VALUE : EVENT_TICK;
+    const u32 at = write(1u << MESSAGE_WORDS_SHIFT | what << EVENT_SHIFT, id(), message.words[MESSAGE_WORDS - 1]);
     if (at != NONE) report(0, at);
   }
   // Events follow what this actor has sent before. The turn flushes them when the message is handled: code for that at

@@ -60,9 +60,9 @@ EW_CALL void actor_over(const DevActors* s, u32 number, u32 why) {
 // The actor begins anew because another member of its group does.
 template <class K>
 EW_FN void actor_begin_anew(Actor& a) {
-  const u64 lists = kept_lists(a.own);
+  const u64 lists = kept_lists(a.list_words());
   actor_clear(&a.system, a.number, K::state);
-  kept_lose(a.cells, a.own, lists, KEPT_LOST);
+  kept_lose(a.cells, a.list_words(), lists, KEPT_LOST);
 }
 
 // The host has decided that the actor in a slot goes on. `clears` bytes of its state are zeros then.
@@ -83,10 +83,10 @@ EW_FN void actor_decided(Actor& a) {
   const bool fails = why == HELD_FAILS;
   // The state of an atomic kind is as before the message.
   const u32 clears = fails && K::atomic ? 0 : K::state;
-  const u64 lists = K::lists ? kept_lists(a.own) : 0;
+  const u64 lists = K::lists ? kept_lists(a.list_words()) : 0;
   actor_goes_on(&a.system, a.number, fails, clears);
   if constexpr (K::lists) {
-    if (clears != 0) kept_lose(a.cells, a.own, lists, fails ? KEPT_LOST : KEPT_LOST | KEPT_ENDED);
+    if (clears != 0) kept_lose(a.cells, a.list_words(), lists, fails ? KEPT_LOST : KEPT_LOST | KEPT_ENDED);
   }
 }
 

@@ -1,9 +1,10 @@
-// What an actor whose handler is a module keeps: asks to which it replies later, and its timers. Each is a cell in one of two
-// lists, which begin in the first words of its state, where the module cannot write. So a reply, and a timer that is
-// cancelled, need nothing from the host, and the end of the actor finds its asks. All calls are leaves: see EW_CALL.
+// What an actor keeps: asks to which it replies later, and its timers. Each is a cell in one of two lists, which begin in two words
+// of its state: the first ones if its handler is a module, which cannot write there, and otherwise the ones after the handler's own. So
+// a reply, and a timer that is cancelled, need nothing from the host, and the end of the actor finds its asks. All calls are leaves:
+// see EW_CALL.
 //
-// The words of the state before the memory:
-//   0: not 0 in the first byte once the memory has its first content (8), whether asks are lost (8), kept asks (16)
+// The words:
+//   0: not 0 in the first byte once a module's memory has its first content (8), whether asks are lost (8), kept asks (16)
 //   1: the newest kept ask, plus one (28), the newest timer, plus one (28), timers (8)
 // The cell of an ask is the ask's own, and that of a timer has nothing else; the receiver's place has its number.
 //
@@ -137,10 +138,10 @@ EW_FN bool kept_fires(Actor& a) {
   const u64 number = a.message.words[MESSAGE_WORDS - 1];
   // One that the host has set is not in the list.
   if (number >> 63 != 0) return true;
-  const u32 found = kept_find(a.cells, a.own, KEPT_TIMERS, number);
+  const u32 found = kept_find(a.cells, a.list_words(), KEPT_TIMERS, number);
   if (found == 0) return false;
   if ((a.message.head & MESSAGE_TICK) == 0) {
-    kept_leave(a.cells, a.own, KEPT_TIMERS, found, false);
+    kept_leave(a.cells, a.list_words(), KEPT_TIMERS, found, false);
     a.free(found - 1);
   }
   return true;
@@ -148,9 +149,9 @@ EW_FN bool kept_fires(Actor& a) {
 
 // The handler has failed: the ask that it handles is not kept.
 EW_FN void kept_take_back(Actor& a) {
-  const u32 newest = kept_first(kept_lists(a.own), KEPT_ASKS);
+  const u32 newest = kept_first(kept_lists(a.list_words()), KEPT_ASKS);
   if (a.asked != NONE || a.ask_cell == NONE || newest != a.ask_cell + 1) return;
-  kept_leave(a.cells, a.own, KEPT_ASKS, newest, false);
+  kept_leave(a.cells, a.list_words(), KEPT_ASKS, newest, false);
   a.asked = a.ask_cell;
 }
 
@@ -180,7 +181,7 @@ EW_FN bool kept_end(Actor& a, u32 at) {
     }
   }
   a.count_dead(reason);
-  kept_unlink(a.cells, a.own, KEPT_ASKS, at + 1);
+  kept_unlink(a.cells, a.list_words(), KEPT_ASKS, at + 1);
   const u32 head = MESSAGE_REPLY | MESSAGE_FAILED | reason;
   if ((seen & MESSAGE_HOST) != 0) {
     actor_answer(a.system.replies + (u32)(from >> 32), cell, head | MESSAGE_HOST);
@@ -204,51 +205,43 @@ EW_FN bool kept_end(Actor& a, u32 at) {
 // Ends the lost asks of an actor, or all of one that has ended. Returns false if some are left: another turn goes on.
 EW_FN bool kept_end_all(Actor& a, bool any) {
   while (true) {
-    const u32 at = kept_to_end(a.cells, a.own, any);
+    const u32 at = kept_to_end(a.cells, a.list_words(), any);
     if (at == 0) break;
     // What one of them may cause, and the end of the turn.
     if ((int)a.room <= (int)a.needs || !kept_end(a, at - 1)) return false;
   }
-  const u64 word = load((const u64*)a.own, relaxed, gpu);
-  store((u64*)a.own, word & ~KEPT_HAS_LOST, relaxed, gpu);
+  const u64 word = load((const u64*)a.list_words(), relaxed, gpu);
+  store((u64*)a.list_words(), word & ~KEPT_HAS_LOST, relaxed, gpu);
   return true;
 }
 
-// What modules import. A reason for the handler to fail goes to `trap`.
+// What handlers call.
 
-EW_FN u64 module_keep(Actor& a, u32& trap) {
-  if (kept_asks(a.own) >= MODULE_KEPT_MOST) {
-    trap = MODULE_KEPT;
+__device__ __forceinline__ u32 Actor::kept() const { return lists ? kept_asks(list_words()) : 0; }
+__device__ __forceinline__ u64 Actor::keep() {
+  if (!lists) {
+    fault(ACTOR_FAULT_KEEPS);
     return 0;
   }
-  const u32 at = a.asked;
-  if (at == NONE) return 0;
-  a.asked = NONE;
+  const u32 at = asked;
+  if (at == NONE || kept() >= KEPT_ASKS_MOST) return 0;
+  asked = NONE;
   // The end of the actor ends the ask.
-  fetch_or(&a.slot()->notes, NOTE_KNOWN, relaxed, gpu);
-  const u64 number = a.count();
-  kept_enter(a.cells, a.own, KEPT_ASKS, at, number);
+  fetch_or(&slot()->notes, NOTE_KNOWN, relaxed, gpu);
+  const u64 number = count();
+  kept_enter(cells, list_words(), KEPT_ASKS, at, number);
   return number;
 }
+// Replies to the kept ask in cell `found` - 1.
 template <class... W>
-EW_FN u32 module_reply(Actor& a, u32& trap, u64 number, u32 tag, W... words) {
-  const u32 found = kept_find(a.cells, a.own, KEPT_ASKS, number);
-  if (found == 0) return 0;
+EW_FN bool kept_reply(Actor& a, u32 found, u32 tag, W... words) {
+  static_assert(sizeof...(W) < MESSAGE_WORDS, "a reply has up to four words");
   const u32 seen = load(&a.cells[found - 1].head, relaxed, gpu);
-  if ((seen & 0xff) != tag) {
-    trap = MODULE_REPLY | tag << 8;
-    return 0;
-  }
-  if (a.sends == 0) {
-    trap = MODULE_SENDS;
-    return 0;
-  }
-  a.sends--;
   const u64 from = load(&a.cells[found - 1].from, relaxed, gpu);
   // An atomic kind keeps the ask until the handler has returned, and holds the reply in another cell.
   const u32 at = a.holds ? a.copied(found - 1) : found - 1;
-  if (at == NONE) return 0;
-  kept_leave(a.cells, a.own, KEPT_ASKS, found, a.holds);
+  if (at == NONE) return false;
+  kept_leave(a.cells, a.list_words(), KEPT_ASKS, found, a.holds);
   const u64 list[] = {(u64)words..., 0, 0, 0, 0};
   u64* to = a.cells[at].words;
   constexpr u32 n = sizeof...(W);
@@ -261,28 +254,78 @@ EW_FN u32 module_reply(Actor& a, u32& trap, u64 number, u32 tag, W... words) {
   } else {
     a.reply_with(at, head, from);
   }
-  return 1;
+  return true;
+}
+template <class... W>
+__device__ __forceinline__ bool Actor::reply_kept(u64 number, u32 tag, W... words) {
+  const u32 found = lists ? kept_find(cells, list_words(), KEPT_ASKS, number) : 0;
+  return found != 0 && spend() && kept_reply(*this, found, tag, words...);
+}
+// A timer of an actor that knows its timers.
+template <class... W>
+EW_FN u64 kept_timer(Actor& a, u32 what, u64 time, u32 tag, W... words) {
+  const u32 at = a.cell();
+  if (at == NONE) return 0;
+  const u64 number = a.count();
+  kept_enter(a.cells, a.list_words(), KEPT_TIMERS, at, number);
+  a.event_of_timer(what, tag, time, number, words...);
+  return number;
+}
+EW_FN bool kept_cancel(Actor& a, u64 timer) {
+  const u32 found = kept_find(a.cells, a.list_words(), KEPT_TIMERS, timer);
+  if (found == 0) return false;
+  kept_leave(a.cells, a.list_words(), KEPT_TIMERS, found, a.holds);
+  if (!a.holds) a.free(found - 1);
+  a.event(EVENT_CANCEL, 2, 0, timer, (u64)0);
+  return true;
+}
+template <class... W>
+__device__ __forceinline__ u64 Actor::timer(u32 what, u64 time, u32 tag, W... words) {
+  static_assert(sizeof...(W) < MESSAGE_WORDS, "the message of a timer has up to four words");
+  if (!spend()) return 0;
+  if (lists) return kept_timers(list_words()) >= KEPT_TIMERS_MOST ? 0 : kept_timer(*this, what, time, tag, words...);
+  const u64 counted = count();
+  event_of_timer(what, tag, time, counted, words...);
+  return counted;
+}
+__device__ __forceinline__ void Actor::cancel(u64 timer) {
+  if (!lists) return request(EVENT_CANCEL, timer, 0);
+  if (spend()) kept_cancel(*this, timer);
+}
+
+// What modules import. A reason for the handler to fail goes to `trap`.
+
+EW_FN u64 module_keep(Actor& a, u32& trap) {
+  if (a.kept() >= MODULE_KEPT_MOST) {
+    trap = MODULE_KEPT;
+    return 0;
+  }
+  return a.keep();
+}
+template <class... W>
+EW_FN u32 module_reply(Actor& a, u32& trap, u64 number, u32 tag, W... words) {
+  const u32 found = kept_find(a.cells, a.list_words(), KEPT_ASKS, number);
+  if (found == 0) return 0;
+  const u32 seen = load(&a.cells[found - 1].head, relaxed, gpu);
+  if ((seen & 0xff) != tag) {
+    trap = MODULE_REPLY | tag << 8;
+    return 0;
+  }
+  if (a.sends == 0) {
+    trap = MODULE_SENDS;
+    return 0;
+  }
+  a.sends--;
+  return kept_reply(a, found, tag, words...);
 }
 template <class... W>
 EW_FN u64 module_timer(Actor& a, u32& trap, u32 what, u64 time, u32 tag, W... words) {
   static_assert(sizeof...(W) < MESSAGE_WORDS, "the message of a timer has up to four words");
   if ((long long)time < 0) trap = MODULE_TIME;
-  else if (kept_timers(a.own) >= MODULE_TIMERS_MOST) trap = MODULE_TIMERS;
+  else if (kept_timers(a.list_words()) >= MODULE_TIMERS_MOST) trap = MODULE_TIMERS;
   if (trap != 0) return 0;
-  const u32 at = a.cell();
-  if (at == NONE) return 0;
-  const u64 number = a.count();
-  kept_enter(a.cells, a.own, KEPT_TIMERS, at, number);
-  a.event_of_timer(what, tag, time, number, words...);
-  return number;
+  return kept_timer(a, what, time, tag, words...);
 }
-EW_FN u32 module_cancel(Actor& a, u64 timer) {
-  const u32 found = kept_find(a.cells, a.own, KEPT_TIMERS, timer);
-  if (found == 0) return 0;
-  kept_leave(a.cells, a.own, KEPT_TIMERS, found, a.holds);
-  if (!a.holds) a.free(found - 1);
-  a.event(EVENT_CANCEL, 2, 0, timer, (u64)0);
-  return 1;
-}
+EW_FN u32 module_cancel(Actor& a, u64 timer) { return kept_cancel(a, timer); }
 
 }  // namespace ew

@@ -61,24 +61,24 @@ EW_FN u32 actor_handle(Actor& a, u32 kept, u32 left, F handle) {
     handle(a, a.message);
     if constexpr (K::atomic) {
       if (a.failed) {
-        const u64 lists = K::lists ? kept_lists(a.own) : 0;
+        const u64 lists = K::lists ? kept_lists(a.list_words()) : 0;
         actor_remember(&a.system, a.number, K::state, true);
-        if constexpr (K::lists) actor_give_cells(&a.system, kept_undo(a.cells, a.own, lists));
+        if constexpr (K::lists) actor_give_cells(&a.system, kept_undo(a.cells, a.list_words(), lists));
         a.take_back(kept);
       } else {
-        if constexpr (K::lists) actor_give_cells(&a.system, kept_settle(a.cells, a.own));
+        if constexpr (K::lists) actor_give_cells(&a.system, kept_settle(a.cells, a.list_words()));
         a.let_out();
       }
     } else if constexpr (K::lists) {
       if (a.failed) kept_take_back(a);
     }
     if (!a.failed) break;
-    const u64 lists = K::lists && !K::atomic ? kept_lists(a.own) : 0;
+    const u64 lists = K::lists && !K::atomic ? kept_lists(a.list_words()) : 0;
     if (K::restarts == 0 || !actor_restarts(&a.system, a.number, K::restarts, K::within, K::atomic ? 0 : K::state)) {
       a.end_failed();
       return 1 + (kept != NONE && !a.stopping ? left : 0);
     }
-    if constexpr (K::lists && !K::atomic) kept_lose(a.cells, a.own, lists, KEPT_LOST);
+    if constexpr (K::lists && !K::atomic) kept_lose(a.cells, a.list_words(), lists, KEPT_LOST);
     if (left == 0 || a.stopping || kept == NONE) break;
     left--;
     a.read(kept);
@@ -100,7 +100,7 @@ EW_FN void actor_retire(Actor& a) {
 template <class K>
 EW_FN void actor_report_end(Actor& a, u32 ending) {
   if constexpr (K::lists) {
-    actor_give_cells(&a.system, kept_clear_timers(a.own));
+    actor_give_cells(&a.system, kept_clear_timers(a.list_words()));
     if (!kept_end_all(a, true)) {
       a.give_back();
       return a.turn(fn_of(a.t.task.head), a.number, TURN_REPORTS | ending << 8);
@@ -130,7 +130,7 @@ EW_FN void actor_turn_ends(Actor& a, u32 handled, u64 mail) {
 // and differ in two of them; crates/actor/src/program.rs writes it.
 template <class K, class F>
 EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
-  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), K::atomic, K::restarts != 0, K::services, K::lists);
+  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), K::atomic, K::restarts != 0, K::services, K::lists, K::lists_at);
   DevActor* slot = a.slot();
   if constexpr (K::services) {
     if ((t.hi() & ~TURN_FRESH) != 0) {
@@ -245,7 +245,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
           continue;
         }
       }
-      if ((a.message.head & MESSAGE_TICK) != 0) a.tick();
+      if ((a.message.head & (MESSAGE_TICK | MESSAGE_VALUE)) != 0) a.tick();
     } else {
       front = a.read(at);
       handled++;
@@ -320,7 +320,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   }
   bool owes = false;  // asks that were kept are to be ended
   if constexpr (K::lists) {
-    if (!muted && (load((const u64*)a.own, relaxed, gpu) & KEPT_HAS_LOST) != 0) owes = !kept_end_all(a, false);
+    if (!muted && (load((const u64*)a.list_words(), relaxed, gpu) & KEPT_HAS_LOST) != 0) owes = !kept_end_all(a, false);
   }
   a.give_back();
   if (muted) return;

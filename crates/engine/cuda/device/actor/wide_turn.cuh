@@ -198,7 +198,7 @@ template <class K, class V, class F>
 EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
   static_assert(!K::services && !K::lists && !K::lends, "kinds of lane shape have these alone");
   // Handlers hold what they send, and the turn sees to it that an actor ends that has failed.
-  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), true, true, false, false);
+  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), true, true, false, false, 0);
   if (wide_helps(t)) return wide_help(t, a, handle);
   const u32 lane = lane_id();
   DevActor* slot = a.slot();

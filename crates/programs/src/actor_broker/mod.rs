@@ -1,0 +1,118 @@
+//! `actor_broker`: actors for tests that use channels and keep asks.
+
+#[path = "actor_broker.rs"]
+mod twin;
+
+use std::time::Duration;
+
+use everwarp::actor::actors;
+use everwarp::{Params, dev_struct};
+
+use twin::{broker, careful, worker};
+
+dev_struct! {
+    /// A job, which channels carry.
+    pub struct DevJob: align 8, size 24 {
+        /// Its number.
+        pub number: u64,
+        /// Its weight.
+        pub weight: f64,
+        /// Who sent it.
+        pub sender: u32,
+        /// Spelled-out hole.
+        pub reserved: u32,
+    }
+}
+
+dev_struct! {
+    /// The state of a worker.
+    pub struct DevPorter: align 16, size 96 {
+        /// The channel from which it passes jobs on, or 0.
+        pub from: u64,
+        /// The channel to which it passes them on, or 0.
+        pub to: u64,
+        /// Jobs received.
+        pub received: u64,
+        /// The sum of their numbers.
+        pub sum: u64,
+        /// The sum of their weights.
+        pub weight: f64,
+        /// Jobs that a channel has taken from it.
+        pub sent: u64,
+        /// Jobs that it did not send, because an earlier one waited.
+        pub refused: u64,
+        /// What ended because a channel is closed.
+        pub closed: u64,
+        /// How often a job's number was smaller than the one before it.
+        pub disorder: u64,
+        /// The number of the last job.
+        pub last: u64,
+        /// Its own numbers of what has ended, added up.
+        pub numbers: u64,
+        /// Spelled-out hole.
+        pub reserved: u64,
+    }
+}
+
+/// How many asks a broker knows.
+pub const MOST_KEPT: usize = 8;
+
+dev_struct! {
+    /// The state of a broker.
+    pub struct DevBroker: align 16, size 96 {
+        /// The asks that it keeps, the oldest first.
+        pub kept: [u64; 8],
+        /// How many there are.
+        pub count: u64,
+        /// Its timer.
+        pub timer: u64,
+        /// Messages of timers.
+        pub ticks: u64,
+        /// Those of them that were not its timer's.
+        pub strange: u64,
+    }
+}
+
+/// What the channels carry.
+const JOB: &[Params] = &[Params::of::<DevJob>()];
+
+actors! {
+    /// Actors that use channels, and others that keep asks.
+    pub static BROKERS: actor_broker(), "actor_broker.cu" {
+        /// Receives jobs from channels and sends them to others.
+        WORKER: lane(worker: DevPorter).mailbox(64).sends(2).services().carries(JOB),
+        /// Keeps asks. It begins anew when it fails.
+        BROKER: lane(broker: DevBroker).mailbox(64).sends(8).restarts(1_000_000, Duration::from_secs(3600)).keeps(),
+        /// The same, and what fails is undone.
+        CAREFUL: lane(careful: DevBroker).mailbox(64).sends(8).atomic().restarts(1_000_000, Duration::from_secs(3600)).keeps(),
+    }
+}
+
+/// Receives a job from channel word 0; word 1, which is even, is the worker's number for that.
+pub const RECEIVE: u8 = 1;
+/// Sends a job with the number word 2 and the weight word 3 to channel word 0; word 1, which is odd, is the worker's number.
+pub const SEND: u8 = 2;
+/// Closes channel word 0.
+pub const CLOSE: u8 = 3;
+/// Receives a number from channel word 0.
+pub const WRONG: u8 = 4;
+/// From now on passes jobs from channel word 0 on to channel word 1, with twice their weight, until the first one is closed;
+/// then closes the second one.
+pub const PIPE: u8 = 5;
+
+/// Is replied to later.
+pub const WAIT: u8 = 1;
+/// Replies to the oldest word 0 asks, with word 1 and what follows it.
+pub const SERVE: u8 = 2;
+/// Replies with the number of asks that the broker knows, and that it keeps.
+pub const COUNT: u8 = 3;
+/// As `WAIT`, and fails.
+pub const WAIT_AND_FAIL: u8 = 4;
+/// As `SERVE`, and fails.
+pub const SERVE_AND_FAIL: u8 = 5;
+/// Sends itself a tick after word 0 nanoseconds.
+pub const AFTER: u8 = 6;
+/// Cancels its timer, and has none.
+pub const CANCEL: u8 = 7;
+/// A timer's message.
+pub const TICK: u8 = 8;

@@ -1,0 +1,322 @@
+//! Channels in handlers, and asks that handlers keep. On a GPU the host has the channels, and the actor its asks.
+
+use std::time::{Duration, Instant};
+
+use everwarp::actor::{
+    ActorConfig, ActorError, ActorId, ActorSystem, Asked, Channel, DeadReason,
+};
+use everwarp::{Device, Engine, Layout, Select};
+use everwarp_programs::actor_broker::{
+    AFTER, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob,
+    DevPorter, PIPE, RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WORKER, WRONG,
+};
+use everwarp_testkit::cases;
+
+use crate::support::Case;
+
+pub(crate) const ALL: &[Case] = cases![
+    handler_passes_values_from_channel_to_channel_in_order,
+    value_of_a_handler_waits_for_room_and_a_second_one_is_refused,
+    handler_learns_that_a_channel_is_closed,
+    value_on_its_way_to_a_handler_that_ends_goes_back,
+    handler_that_means_another_type_fails,
+    handlers_share_the_values_of_a_channel,
+    kept_asks_are_replied_to_later_and_in_any_number,
+    kept_asks_end_with_their_actor_or_its_restart,
+    undone_handler_keeps_what_it_kept_before,
+    cancelled_timer_of_a_keeping_kind_is_never_heard,
+];
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn start(select: Select) -> (Engine, ActorSystem) {
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(BROKERS.program());
+    let engine = engine.watchdog(LONG).start().expect("the engine starts");
+    let config = ActorConfig::default();
+    let system = ActorSystem::start(&engine, &BROKERS, config).expect("it starts");
+    (engine, system)
+}
+fn launch<const N: usize>(system: &ActorSystem, kind: u32) -> [ActorId; N] {
+    [(); N].map(|()| system.launch(kind).expect("there is room"))
+}
+fn tell(system: &ActorSystem, to: ActorId, tag: u8, words: &[u64]) {
+    system.tell(to, tag, words).expect("it lives");
+}
+/// Waits until the state of an actor is as it should be.
+fn wait_for<S: Layout + std::fmt::Debug>(
+    system: &ActorSystem,
+    actor: ActorId,
+    holds: impl Fn(&S) -> bool,
+) -> S {
+    let begin = Instant::now();
+    loop {
+        system.settle().expect("it settles");
+        let state: S = system.state(actor).expect("it is there");
+        if holds(&state) {
+            return state;
+        }
+        assert!(begin.elapsed() < LONG, "{state:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+fn wait_for_end(system: &ActorSystem, actor: ActorId) {
+    let begin = Instant::now();
+    while system.tell(actor, 0, &[]).is_ok() {
+        assert!(begin.elapsed() < LONG, "{actor:?} lives");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+fn job(number: u64) -> DevJob {
+    DevJob {
+        number,
+        weight: number as f64 / 4.0,
+        sender: number as u32 % 3,
+        reserved: 0,
+    }
+}
+fn channel(system: &ActorSystem, capacity: usize) -> Channel<DevJob> {
+    system.channel(capacity).expect("it can")
+}
+
+fn handler_passes_values_from_channel_to_channel_in_order(select: Select) {
+    const JOBS: u64 = 300;
+    let (_engine, system) = start(select);
+    let [worker] = launch(&system, WORKER);
+    let (jobs, done) = (channel(&system, 4), channel(&system, 2));
+    let ids = [jobs.id().bits(), done.id().bits()];
+    tell(&system, worker, PIPE, &ids);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=JOBS {
+                jobs.send_within(&job(number), LONG).expect("it is taken");
+            }
+        });
+        for number in 1..=JOBS {
+            let got = done.receive_within(LONG).expect("it is passed on");
+            let sent = job(number);
+            assert_eq!(got.number, number);
+            assert_eq!(got.weight, 2.0 * sent.weight);
+            assert_eq!(got.sender, sent.sender + 1);
+        }
+    });
+    jobs.close().expect("the engine runs");
+    let none = done.receive_within(LONG).expect_err("it is closed");
+    assert!(matches!(none, ActorError::ChannelClosed { .. }), "{none}");
+    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.closed == 1);
+    assert_eq!((state.received, state.sent), (JOBS, JOBS));
+    assert_eq!((state.disorder, state.refused), (0, 0));
+    assert_eq!(state.sum, JOBS * (JOBS + 1) / 2);
+    assert_eq!(state.weight, state.sum as f64 / 4.0);
+}
+
+fn value_of_a_handler_waits_for_room_and_a_second_one_is_refused(select: Select) {
+    let (_engine, system) = start(select);
+    let [worker] = launch(&system, WORKER);
+    let full = channel(&system, 1);
+    let id = full.id().bits();
+    for number in [1, 3, 5] {
+        tell(&system, worker, SEND, &[id, number, number, 0]);
+    }
+    // The first is in the channel, the second waits, and the third is refused.
+    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.refused == 1);
+    assert_eq!((state.sent, state.numbers, full.len()), (1, 1 + 5, 1));
+    assert_eq!(full.receive_within(LONG).expect("there is one").number, 1);
+    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.sent == 2);
+    assert_eq!((state.numbers, state.refused), (1 + 5 + 3, 1));
+    let second = full.receive_within(LONG).expect("there is one");
+    assert_eq!((second.number, second.sender), (3, 7));
+    assert!(full.is_empty());
+}
+
+fn handler_learns_that_a_channel_is_closed(select: Select) {
+    let (_engine, system) = start(select);
+    let [worker, other] = launch(&system, WORKER);
+    let jobs = channel(&system, 2);
+    let id = jobs.id().bits();
+    jobs.send(&job(1)).expect("there is room");
+    // One value, and two that never come.
+    for number in [2, 4, 6] {
+        tell(&system, worker, RECEIVE, &[id, number]);
+    }
+    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.received == 1);
+    assert_eq!((state.sum, state.numbers, state.closed), (1, 2, 0));
+    tell(&system, other, CLOSE, &[id]);
+    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.closed == 2);
+    assert_eq!(state.numbers, 2 + 4 + 6);
+    // Afterwards it is closed for all, and so is a channel that never was.
+    tell(&system, worker, SEND, &[id, 1, 9, 0]);
+    tell(&system, worker, RECEIVE, &[u64::MAX, 8]);
+    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.closed == 4);
+    assert_eq!((state.sent, state.numbers), (0, 2 + 4 + 6 + 1 + 8));
+    assert!(jobs.send(&job(2)).is_err());
+}
+
+fn value_on_its_way_to_a_handler_that_ends_goes_back(select: Select) {
+    let (_engine, system) = start(select);
+    let [worker] = launch(&system, WORKER);
+    let jobs = channel(&system, 4);
+    tell(&system, worker, RECEIVE, &[jobs.id().bits(), 2]);
+    tell(&system, worker, RECEIVE, &[jobs.id().bits(), 4]);
+    system.settle().expect("it settles");
+    system.deactivate(&[worker]).expect("it runs");
+    // Both are for the worker, which does not handle them.
+    jobs.send(&job(1)).expect("there is a receiver");
+    jobs.send(&job(2)).expect("there is a receiver");
+    system.settle().expect("it settles");
+    assert!(jobs.is_empty());
+    system.kill(&[worker]).expect("it runs");
+    for number in [1, 2] {
+        let got = jobs.receive_within(LONG).expect("it goes back");
+        assert_eq!(got.number, number);
+    }
+    assert!(jobs.is_empty());
+}
+
+fn handler_that_means_another_type_fails(select: Select) {
+    let (_engine, system) = start(select);
+    let [worker, other] = launch(&system, WORKER);
+    let jobs = channel(&system, 4);
+    tell(&system, worker, WRONG, &[jobs.id().bits()]);
+    wait_for_end(&system, worker);
+    let (failures, _) = system.failures();
+    let failure = failures.iter().find(|f| f.actor == worker);
+    let reason = &failure.expect("it has a reason").reason;
+    assert!(reason.contains("DevJob"), "{reason}");
+    // The channel is as it was.
+    jobs.send(&job(3)).expect("there is room");
+    tell(&system, other, RECEIVE, &[jobs.id().bits(), 2]);
+    let state: DevPorter = wait_for(&system, other, |s: &DevPorter| s.received == 1);
+    assert_eq!(state.sum, 3);
+    // A number of the host's has its type, too.
+    let weights = system.channel::<f64>(1).expect("it can");
+    tell(&system, other, WRONG, &[weights.id().bits()]);
+    weights.send(&0.0).expect("there is room");
+    let state: DevPorter = wait_for(&system, other, |s: &DevPorter| s.received == 2);
+    assert_eq!(state.sum, 3);
+}
+
+fn handlers_share_the_values_of_a_channel(select: Select) {
+    const WORKERS: usize = 40;
+    const EACH: u64 = 25;
+    let (_engine, system) = start(select);
+    let workers: [ActorId; WORKERS] = launch(&system, WORKER);
+    let (jobs, done) = (channel(&system, 8), channel(&system, 8));
+    for worker in workers {
+        let ids = [jobs.id().bits(), done.id().bits()];
+        tell(&system, worker, PIPE, &ids);
+    }
+    let all = WORKERS as u64 * EACH;
+    let mut got = vec![0_u32; all as usize];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..all {
+                jobs.send_within(&job(number), LONG).expect("it is taken");
+            }
+        });
+        for _ in 0..all {
+            let one = done.receive_within(LONG).expect("it is passed on");
+            got[one.number as usize] += 1;
+        }
+    });
+    assert!(got.iter().all(|&count| count == 1), "each once");
+    system.settle().expect("it settles");
+    let states: Vec<DevPorter> = system.states(&workers).expect("they are there");
+    assert_eq!(states.iter().map(|s| s.received).sum::<u64>(), all);
+    assert!(states.iter().all(|s| s.disorder == 0 && s.refused == 0));
+}
+
+/// Asks that wait.
+fn ask_some(system: &ActorSystem, to: ActorId, tag: u8, count: usize) -> Vec<Asked> {
+    let ask = |_| system.ask_later(to, tag, &[]).expect("it lives");
+    let asks = (0..count).map(ask).collect();
+    system.settle().expect("it settles");
+    asks
+}
+/// What an ask has ended with: its first word, or why it has none.
+fn end(mut ask: Asked) -> Result<u64, DeadReason> {
+    let begin = Instant::now();
+    loop {
+        match ask.try_reply() {
+            Some(Ok(reply)) => return Ok(reply.word(0)),
+            Some(Err(ActorError::NoReply { reason })) => return Err(reason),
+            Some(Err(other)) => panic!("{other}"),
+            None => assert!(begin.elapsed() < LONG, "the ask does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+fn counts(system: &ActorSystem, broker: ActorId) -> [u64; 2] {
+    let reply = system.ask(broker, COUNT, &[]).expect("it lives");
+    [reply.word(0), reply.word(1)]
+}
+
+fn kept_asks_are_replied_to_later_and_in_any_number(select: Select) {
+    let (_engine, system) = start(select);
+    for kind in [BROKER, CAREFUL] {
+        let [broker] = launch(&system, kind);
+        let mut asks = ask_some(&system, broker, WAIT, 6);
+        // A message that is no ask keeps nothing.
+        tell(&system, broker, WAIT, &[]);
+        assert_eq!(counts(&system, broker), [6, 6]);
+        tell(&system, broker, SERVE, &[2, 100]);
+        tell(&system, broker, SERVE, &[3, 200]);
+        system.settle().expect("it settles");
+        assert_eq!(counts(&system, broker), [1, 1]);
+        let last = asks.pop().expect("there are six");
+        let ends: Vec<_> = asks.into_iter().map(end).collect();
+        assert_eq!(ends, [100, 101, 200, 201, 202].map(Ok));
+        tell(&system, broker, SERVE, &[8, 300]);
+        assert_eq!(end(last), Ok(300));
+        assert_eq!(counts(&system, broker), [0, 0]);
+    }
+}
+
+fn kept_asks_end_with_their_actor_or_its_restart(select: Select) {
+    let (_engine, system) = start(select);
+    let [broker] = launch(&system, BROKER);
+    let asks = ask_some(&system, broker, WAIT, 3);
+    // It begins anew, without its asks.
+    let failed = ask_some(&system, broker, WAIT_AND_FAIL, 1);
+    for ask in asks.into_iter().chain(failed) {
+        assert_eq!(end(ask), Err(DeadReason::Failed));
+    }
+    assert_eq!(counts(&system, broker), [0, 0]);
+    let asks = ask_some(&system, broker, WAIT, 4);
+    system.kill(&[broker]).expect("it runs");
+    for ask in asks {
+        assert_eq!(end(ask), Err(DeadReason::Ended));
+    }
+}
+
+fn undone_handler_keeps_what_it_kept_before(select: Select) {
+    let (_engine, system) = start(select);
+    let [broker] = launch(&system, CAREFUL);
+    let asks = ask_some(&system, broker, WAIT, 3);
+    // Replies that are not sent, and an ask that is not kept.
+    tell(&system, broker, SERVE_AND_FAIL, &[2, 900]);
+    let failed = ask_some(&system, broker, WAIT_AND_FAIL, 1);
+    for ask in failed {
+        assert_eq!(end(ask), Err(DeadReason::Failed));
+    }
+    assert_eq!(counts(&system, broker), [3, 3]);
+    tell(&system, broker, SERVE, &[8, 1]);
+    let ends: Vec<_> = asks.into_iter().map(end).collect();
+    assert_eq!(ends, [Ok(1), Ok(2), Ok(3)]);
+}
+
+fn cancelled_timer_of_a_keeping_kind_is_never_heard(select: Select) {
+    let (_engine, system) = start(select);
+    for kind in [BROKER, CAREFUL] {
+        let [broker] = launch(&system, kind);
+        for round in 0..200 {
+            // Some come before they are cancelled, and some are on their way then.
+            tell(&system, broker, AFTER, &[round * 5_000]);
+            tell(&system, broker, CANCEL, &[]);
+        }
+        let before = wait_for(&system, broker, |s: &DevBroker| s.timer == 0);
+        tell(&system, broker, AFTER, &[30_000_000]);
+        let state: DevBroker = wait_for(&system, broker, |s: &DevBroker| s.ticks > before.ticks);
+        assert_eq!(state.strange, 0, "of {} ticks", state.ticks);
+    }
+}
