@@ -469,7 +469,7 @@ fn timer_that_fires_after_it_was_cancelled_is_noticed(folder: &Path) -> Result<(
 }
 
 fn timers_that_stay_when_their_actor_ends_are_noticed(folder: &Path) -> Result<(), Failed> {
-    let right = "actor_give_cells(&a.system, kept_clear_timers(a.own));";
+    let right = "actor_give_cells(&a.system, kept_clear_timers(a.list_words()));";
     is_noticed_of_keepers(folder, "turn.cuh", right, "")
 }
 

@@ -43,14 +43,14 @@ template <class T>
 EW_FN ValueWords words_of(const T& value) {
   static_assert(sizeof(T) <= sizeof(ValueWords), "a channel's value has up to 32 bytes");
   ValueWords w{};
-  __builtin_memcpy(&w, &value, sizeof(T));
+  memcpy(&w, &value, sizeof(T));
   return w;
 }
 template <class T>
 EW_FN T value_of(const u64* words) {
   static_assert(sizeof(T) <= sizeof(ValueWords), "a channel's value has up to 32 bytes");
   T value;
-  __builtin_memcpy(&value, words, sizeof(T));
+  memcpy(&value, words, sizeof(T));
   return value;
 }
 
