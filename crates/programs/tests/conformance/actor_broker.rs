@@ -226,12 +226,14 @@ fn handlers_share_the_values_of_a_channel(select: Select) {
     assert!(states.iter().all(|s| s.disorder == 0 && s.refused == 0));
 }
 
-/// Asks that wait.
+/// Asks that wait, one after the other: asks of the host that are under way together have no order.
 fn ask_some(system: &ActorSystem, to: ActorId, tag: u8, count: usize) -> Vec<Asked> {
-    let ask = |_| system.ask_later(to, tag, &[]).expect("it lives");
-    let asks = (0..count).map(ask).collect();
-    system.settle().expect("it settles");
-    asks
+    let ask = |_| {
+        let asked = system.ask_later(to, tag, &[]).expect("it lives");
+        system.settle().expect("it settles");
+        asked
+    };
+    (0..count).map(ask).collect()
 }
 /// What an ask has ended with: its first word, or why it has none.
 fn end(mut ask: Asked) -> Result<u64, DeadReason> {
