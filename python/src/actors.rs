@@ -285,12 +285,10 @@ pub(crate) fn actor_error(running: &Running, error: &ActorError) -> PyErr {
             "there is room for {limit} actors of this program with its streams and topics, and all are there: end some, or \
              give the first `spawn` of one of its classes a larger `capacity`"
         )),
-        ActorError::NoServices { what, .. } | ActorError::CpuOnly { what } => {
-            StartFailed::new_err(format!(
-                "{what} are on the CPU engine only, and these actors run on a GPU: make the engine with \
-                 everwarp.engine(\"cpu\")"
-            ))
-        }
+        ActorError::NoServices { what, .. } => StartFailed::new_err(format!(
+            "{what} are on the CPU engine only, and these actors run on a GPU: make the engine with \
+             everwarp.engine(\"cpu\")"
+        )),
         ActorError::Supervised { .. } | ActorError::NoGroup { .. } => {
             PyValueError::new_err(error.to_string())
         }

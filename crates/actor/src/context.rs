@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everwarp_contract::actor::{
     ACTOR_FAULT_CELLS, ACTOR_FAULT_SENDS, DEAD_ENDED, DEAD_FAILED, DEAD_NO_REPLY, MESSAGE_ASK,
-    MESSAGE_DEADLINE, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_REPLY,
+    MESSAGE_DEADLINE, MESSAGE_FAILED, MESSAGE_HOST, MESSAGE_PAYLOAD, MESSAGE_REPLY,
 };
 use everwarp_contract::{DevActors, GroupId, Layout};
 use everwarp_runtime::TaskCx;
@@ -681,7 +681,8 @@ impl ActorCx<'_, '_, '_> {
                 None => self.turn.deliver(self.host, to, cell),
             };
         }
-        if let Some(cell) = self.write(head & 0xffff, &words, None) {
+        let plain = head & 0xffff & !MESSAGE_PAYLOAD;
+        if let Some(cell) = self.write(plain, &words, None) {
             self.turn.table.cells[cell as usize]
                 .from
                 .store(from, Ordering::Relaxed);

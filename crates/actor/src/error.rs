@@ -152,12 +152,6 @@ pub enum ActorError {
         /// The program.
         program: String,
     },
-    /// This is on the CPU engine only so far.
-    #[error("{what} are on the CPU engine only so far: start the engine with Select::Cpu")]
-    CpuOnly {
-        /// What was asked for.
-        what: &'static str,
-    },
     /// The channel holds as many values as it can.
     #[error("{channel:?} is full: wait, or give it a larger capacity")]
     ChannelFull {

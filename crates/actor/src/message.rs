@@ -113,7 +113,7 @@ impl Message {
     }
     /// The words.
     pub fn words(&self) -> &[u64] {
-        let count = (self.head >> MESSAGE_WORDS_SHIFT) as usize & 0xff;
+        let count = (self.head >> MESSAGE_WORDS_SHIFT) as usize & 0x7f;
         &self.words[..count.min(MAX_WORDS)]
     }
     /// Word number `index`; 0 where the message has none.

@@ -6,9 +6,13 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use everwarp_contract::actor::MESSAGE_PAYLOAD;
+use everwarp_runtime::{Buffer, Element};
 
 use crate::context::ActorCx;
 use crate::error::ActorError;
@@ -20,10 +24,6 @@ use crate::table::Cell;
 
 /// The most words of a message with a payload.
 pub const MAX_PAYLOAD_WORDS: usize = 3;
-
-/// `DevMessage::head`: the message has a payload, whose number is the word after the first three. On the CPU engine only;
-/// there, no event has this bit.
-const PAYLOAD: u32 = 1 << 31;
 
 /// A value, and the name of its type.
 struct Payload {
@@ -49,10 +49,16 @@ impl Payloads {
     fn all(&self) -> MutexGuard<'_, HashMap<u64, Payload>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
+    /// Numbers have 32 bits, because a message has a length next to them.
     fn put(&self, payload: Payload) -> u64 {
-        let number = 1 + self.last.fetch_add(1, Ordering::Relaxed);
-        self.all().insert(number, payload);
-        number
+        let mut all = self.all();
+        loop {
+            let number = 1 + self.last.fetch_add(1, Ordering::Relaxed) % u64::from(u32::MAX);
+            if let Entry::Vacant(place) = all.entry(number) {
+                place.insert(payload);
+                return number;
+            }
+        }
     }
     fn add<P: Send + 'static>(&self, value: P) -> u64 {
         self.put(Payload {
@@ -99,18 +105,43 @@ impl Payloads {
 impl Message {
     /// Whether a payload came with it; a handler may have taken that out.
     pub fn has_payload(&self) -> bool {
-        self.head & PAYLOAD != 0
+        self.head & MESSAGE_PAYLOAD != 0
     }
     fn payload(&self) -> u64 {
-        self.words[MAX_PAYLOAD_WORDS]
+        self.words[MAX_PAYLOAD_WORDS] & NUMBER
+    }
+}
+
+/// The number of a payload in its word.
+const NUMBER: u64 = u32::MAX as u64;
+
+/// What handlers on a GPU reach of a payload: how many elements there are, and where.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    length: u32,
+    address: u64,
+}
+
+impl Part {
+    fn of<T: Element>(buffer: &Buffer<T>) -> Self {
+        Self {
+            length: u32::try_from(buffer.len()).expect("the caller's buffer is shorter"),
+            address: buffer.ptr().address(),
+        }
+    }
+    /// The last words of a message with a payload of this number.
+    fn words(self, number: u64) -> [u64; 2] {
+        [number | u64::from(self.length) << 32, self.address]
     }
 }
 
 /// Marks the message in a cell as one with a payload.
-fn attach(cell: &Cell, number: u64) {
+fn attach(cell: &Cell, words: [u64; 2]) {
     let head = cell.head.load(Ordering::Relaxed);
-    cell.head.store(head | PAYLOAD, Ordering::Relaxed);
-    cell.words[MAX_PAYLOAD_WORDS].store(number, Ordering::Relaxed);
+    cell.head.store(head | MESSAGE_PAYLOAD, Ordering::Relaxed);
+    for (to, word) in cell.words[MAX_PAYLOAD_WORDS..].iter().zip(words) {
+        to.store(word, Ordering::Relaxed);
+    }
 }
 
 /// A message that was not sent, and its payload.
@@ -144,7 +175,8 @@ impl<P> From<Refused<P>> for ActorError {
 
 impl ActorSystem {
     /// Sends a message with a payload, as [`tell`](Self::tell): a value of any size, which is not copied, and which the
-    /// handler takes out with [`ActorCx::open`]. It is dropped with its message. On the CPU engine.
+    /// handler takes out with [`ActorCx::open`]. It is dropped with its message. On a GPU, handlers pass it on, and actors of the
+    /// host open it; see [`tell_buffer`](Self::tell_buffer).
     ///
     /// ```
     /// use everwarp_actor::{ActorProgram, ActorSystem, Kind};
@@ -169,7 +201,7 @@ impl ActorSystem {
     /// ```
     ///
     /// # Errors
-    /// As [`tell`](Self::tell), or [`ActorError::CpuOnly`], with the payload.
+    /// As [`tell`](Self::tell), or [`ActorError::NoServices`] or [`ActorError::NotOnEngine`], with the payload.
     ///
     /// # Panics
     /// There are more than [`MAX_PAYLOAD_WORDS`] words.
@@ -180,7 +212,36 @@ impl ActorSystem {
         words: &[u64],
         payload: P,
     ) -> Result<(), Refused<P>> {
-        let side = match self.on_cpu("messages with payloads") {
+        self.tell_part(to, tag, words, payload, Part::default())
+    }
+    /// Sends a message with a buffer of the engine, as [`tell_with`](Self::tell_with). Handlers on a GPU read and write its elements
+    /// in place: `m.data<T>()` and `m.length()` in CUDA C++. Others [`open`](ActorCx::open) a `Buffer<T>`. The buffer is free again
+    /// when it is dropped.
+    ///
+    /// # Errors
+    /// As [`tell_with`](Self::tell_with).
+    ///
+    /// # Panics
+    /// There are more than [`MAX_PAYLOAD_WORDS`] words, or the buffer has 2^32 elements or more.
+    pub fn tell_buffer<T: Element + Send + 'static>(
+        &self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        buffer: Buffer<T>,
+    ) -> Result<(), Refused<Buffer<T>>> {
+        let part = Part::of(&buffer);
+        self.tell_part(to, tag, words, buffer, part)
+    }
+    fn tell_part<P: Send + 'static>(
+        &self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        payload: P,
+        part: Part,
+    ) -> Result<(), Refused<P>> {
+        let side = match self.local("messages with payloads") {
             Ok(local) => &local.side,
             Err(error) => {
                 let payload = Some(payload);
@@ -190,8 +251,8 @@ impl ActorSystem {
         let mut tell = Tell::new(to, tag, words);
         let number = side.payloads.add(payload);
         tell.attach(
-            Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS) | PAYLOAD,
-            number,
+            Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS) | MESSAGE_PAYLOAD,
+            part.words(number),
         );
         self.tell_all(&[tell]).map_err(|error| Refused {
             error,
@@ -201,9 +262,9 @@ impl ActorSystem {
 }
 
 impl Tell {
-    fn attach(&mut self, head: u32, number: u64) {
+    fn attach(&mut self, head: u32, words: [u64; 2]) {
         self.head = head;
-        self.words[MAX_PAYLOAD_WORDS] = number;
+        self.words[MAX_PAYLOAD_WORDS..].copy_from_slice(&words);
     }
 }
 
@@ -244,17 +305,38 @@ impl ActorCx<'_, '_, '_> {
         words: &[u64],
         payload: P,
     ) {
+        self.tell_part(to, tag, words, payload, Part::default());
+    }
+    /// Sends a message with a buffer, as [`ActorSystem::tell_buffer`].
+    ///
+    /// # Panics
+    /// There are more than [`MAX_PAYLOAD_WORDS`] words, or the buffer has 2^32 elements or more.
+    pub fn tell_buffer<T: Element + Send + 'static>(
+        &mut self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        buffer: Buffer<T>,
+    ) {
+        let part = Part::of(&buffer);
+        self.tell_part(to, tag, words, buffer, part);
+    }
+    fn tell_part<P: Send + 'static>(
+        &mut self,
+        to: ActorId,
+        tag: u8,
+        words: &[u64],
+        payload: P,
+        part: Part,
+    ) {
         let head = Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS);
-        if self.host.far.is_some() {
-            return self.fail_because("messages with payloads are on the CPU engine only so far");
-        }
         // The system ends: no message is handled any more.
         let Some(side) = self.host.side() else { return };
         if self.spend()
             && let Some(cell) = self.write(head, words, None)
         {
             let number = side.payloads.add(payload);
-            attach(&self.turn.table.cells[cell as usize], number);
+            attach(&self.turn.table.cells[cell as usize], part.words(number));
             self.send(to, cell);
         }
     }
@@ -265,7 +347,11 @@ impl ActorCx<'_, '_, '_> {
             && let Some(side) = self.host.side()
             && let Some(number) = side.payloads.pass_on(message.payload())
         {
-            attach(&self.turn.table.cells[cell as usize], number);
+            let [length, address] = [message.words[MAX_PAYLOAD_WORDS] & !NUMBER, message.words[4]];
+            attach(
+                &self.turn.table.cells[cell as usize],
+                [number | length, address],
+            );
         }
     }
     /// Messages were handled: what is left of their payloads is dropped.

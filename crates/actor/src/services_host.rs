@@ -27,12 +27,6 @@ impl ActorSystem {
             },
         })
     }
-    /// What only the CPU engine has.
-    pub(crate) fn on_cpu(&self, what: &'static str) -> Result<&Local, ActorError> {
-        let local = self.local.as_ref();
-        let local = local.filter(|local| local.pump.is_none());
-        local.ok_or(ActorError::CpuOnly { what })
-    }
     /// The port, which `knows` needs on a GPU.
     pub(crate) fn gate(&self, local: &Local) -> Result<Option<MutexGuard<'_, Port>>, ActorError> {
         if local.pump.is_none() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use everwarp_contract::actor::MESSAGE_MISSED;
+use everwarp_contract::actor::{MESSAGE_MISSED, MESSAGE_PAYLOAD};
 
 use crate::context::ActorCx;
 use crate::credits::{Credits, Drained, Offered};
@@ -373,7 +373,7 @@ impl ActorSystem {
 
 /// The bits of a message that a topic does not pass on.
 pub(crate) const fn plain(head: u32) -> u32 {
-    head & 0xffff
+    head & 0xffff & !MESSAGE_PAYLOAD
 }
 /// A message that says how many were missed.
 pub(crate) fn of_missed(topic: ActorId, missed: u64) -> Message {

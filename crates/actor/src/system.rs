@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
-    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_KEEPS, ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, ACTOR_SHARD_STRIDE,
-    ACTOR_SHARDS, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
+    ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_KEEPS, ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS,
+    ACTOR_SHARD_STRIDE, ACTOR_SHARDS, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
 };
 use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
 use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout};

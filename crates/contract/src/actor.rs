@@ -45,8 +45,11 @@ crate::dev_consts! {
     pub const ACTOR_GENERATION_MAX = 0x0fff_ffff;
     /// 64-bit words of a message.
     pub const MESSAGE_WORDS = 5;
-    /// `DevMessage::head`: first bit of the number of words.
+    /// `DevMessage::head`: first bit of the number of words (7).
     pub const MESSAGE_WORDS_SHIFT = 8;
+    /// `DevMessage::head`: a payload comes with it. The fourth word has its number and, in the upper half, how many elements a
+    /// GPU finds at the address in the fifth.
+    pub const MESSAGE_PAYLOAD = 1 << 15;
     /// `DevMessage::head`: the sender wants a reply.
     pub const MESSAGE_ASK = 1 << 16;
     /// `DevMessage::head`: it is a reply.
@@ -125,6 +128,8 @@ crate::dev_consts! {
     pub const EVENT_VALUE = 24;
     /// An actor (`from`) closes the channel in word 0.
     pub const EVENT_CLOSES = 25;
+    /// A message was handled, and its payload ends. The words are those of the message.
+    pub const EVENT_PAYLOAD = 26;
     /// Events that wait for the host at most; a power of two.
     pub const ACTOR_EVENTS = 4096;
     /// Events that the host takes at a time.
@@ -315,7 +320,7 @@ crate::dev_struct! {
     pub struct DevMessage: align 64, size 64 {
         /// The next cell of its list, plus one. In a message from the host: its status afterwards.
         pub next: u32,
-        /// Tag (8), number of words (8), flags.
+        /// Tag (8), number of words (7), flags.
         pub head: u32,
         /// The sender's id, or 0; with `MESSAGE_HOST`, where the host's reply goes.
         pub from: u64,

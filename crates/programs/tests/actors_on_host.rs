@@ -492,7 +492,13 @@ fn value_whose_handling_is_not_told_is_noticed(folder: &Path) -> Result<(), Fail
 fn lists_outside_of_the_state_are_noticed(folder: &Path) -> Result<(), Failed> {
     write_broker(folder, 8)?;
     let right = "K::services, K::lists, K::lists_at);";
-    is_noticed(folder, "turn.cuh", right, "K::services, K::lists, K::state);", 400)
+    is_noticed(
+        folder,
+        "turn.cuh",
+        right,
+        "K::services, K::lists, K::state);",
+        400,
+    )
 }
 
 /// The sources of `actor_broker`, with a ring of this many places.
@@ -652,9 +658,7 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     // Where each state has what its actor keeps: that of a module in front.
     let keeps = |kind: &Kind| match kind.device() {
         Some(device) => device.lists.then_some(0),
-        None => kind
-            .keeps
-            .then_some(kind.state_bytes.next_multiple_of(16)),
+        None => kind.keeps.then_some(kind.state_bytes.next_multiple_of(16)),
     };
     if kinds.iter().any(|kind| keeps(kind).is_some()) {
         let keeps = kinds.iter().map(|kind| match keeps(kind) {

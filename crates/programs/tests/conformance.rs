@@ -11,6 +11,8 @@ mod actor_faults;
 mod actor_groups;
 #[path = "conformance/actor_hosts.rs"]
 mod actor_hosts;
+#[path = "conformance/actor_payloads.rs"]
+mod actor_payloads;
 #[path = "conformance/actor_services.rs"]
 mod actor_services;
 #[path = "conformance/actor_shapes.rs"]
@@ -92,6 +94,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actor_faults::ALL,
         actor_groups::ALL,
         actor_hosts::ALL,
+        actor_payloads::ALL,
         actor_services::ALL,
         actor_shapes::ALL,
         module_actors::ALL,
@@ -210,6 +213,7 @@ fn concerns(way: &Way, case: &str) -> bool {
         actor_broker::ALL,
         actor_groups::ALL,
         actor_hosts::ALL,
+        actor_payloads::ALL,
         actor_services::ALL,
         actor_shapes::ALL,
         module_actors::ALL,

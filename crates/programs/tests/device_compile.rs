@@ -13,9 +13,9 @@ use everwarp::cuda::nvrtc::Nvrtc;
 use everwarp::cuda::testing;
 use everwarp::{EngineKind, Program};
 use everwarp_programs::{
-    REGISTRY, actor_broker, actor_faults, actor_groups, actor_probe, actor_services, actor_shapes, arrivals,
-    benchmarks, counting, echo, fib, file_probe, gather, heap_probe, naps, page_probe, probe,
-    reads, ring_kernels, standard, words,
+    REGISTRY, actor_broker, actor_faults, actor_groups, actor_probe, actor_services, actor_shapes,
+    arrivals, benchmarks, counting, echo, fib, file_probe, gather, heap_probe, naps, page_probe,
+    probe, reads, ring_kernels, standard, words,
 };
 use everwarp_runtime::{Image, Shape};
 use everwarp_testkit::{Needed, cases};

@@ -88,3 +88,29 @@ __device__ void actor_broker_broker(ew::Actor& a, DevBroker& s, const ew::Messag
 __device__ void actor_broker_careful(ew::Actor& a, DevBroker& s, const ew::Message& m, const DevNone&) {
   actor_broker_handle(a, s, m);
 }
+
+__device__ __forceinline__ void actor_broker_carry(ew::Actor& a, DevCarrier& s, const ew::Message& m) {
+  const u32 tag = m.tag();
+  if (tag == 1) {  // NEXT
+    s.next = m.word(0);
+    return;
+  }
+  s.count++;
+  s.plain += !m.has_payload();
+  if (tag == 2) {  // FRAME
+    u32* data = m.data<u32>();
+    s.elements += m.length();
+    for (u32 i = 0; i < m.length(); i++) s.sum += data[i]++;
+    if (s.next != 0 && m.has_payload()) a.pass_on(s.next, 2, m.word(0) + 1);
+    return;
+  }
+  // FORWARD, FORWARD_AND_FAIL and TWICE
+  for (u32 i = tag == 6 ? 2 : tag == 3 || tag == 4; i > 0; i--) a.forward(s.next);
+  if (tag == 4 || tag == 5) a.fail();
+}
+__device__ void actor_broker_carrier(ew::Actor& a, DevCarrier& s, const ew::Message& m, const DevNone&) {
+  actor_broker_carry(a, s, m);
+}
+__device__ void actor_broker_steady(ew::Actor& a, DevCarrier& s, const ew::Message& m, const DevNone&) {
+  actor_broker_carry(a, s, m);
+}

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use everwarp::actor::{ActorCx, ChannelId, DeadReason, KeptAsk, Message, TimerId};
+use everwarp::Buffer;
+use everwarp::actor::{ActorCx, ActorId, ChannelId, DeadReason, KeptAsk, Message, TimerId};
 
 use super::{
-    AFTER, CANCEL, CLOSE, COUNT, DevBroker, DevJob, DevPorter, MOST_KEPT, PIPE,
-    RECEIVE, SEND, SERVE, SERVE_AND_FAIL, TICK, WAIT, WAIT_AND_FAIL, WRONG,
+    AFTER, CANCEL, CLOSE, COUNT, DevBroker, DevCarrier, DevJob, DevPorter, FAIL, FORWARD,
+    FORWARD_AND_FAIL, FRAME, MOST_KEPT, NEXT, PIPE, RECEIVE, SEND, SERVE, SERVE_AND_FAIL, TICK,
+    TWICE, WAIT, WAIT_AND_FAIL, WRONG,
 };
 
 fn send(a: &mut ActorCx<'_, '_, '_>, channel: ChannelId, job: &DevJob, number: u64) {
@@ -133,4 +135,50 @@ pub(super) fn broker(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
 }
 pub(super) fn careful(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
     broker(a, m);
+}
+
+/// Adds the elements of the buffer that came with a message, increments them, and returns it. None if it has no buffer.
+fn frame(a: &mut ActorCx<'_, '_, '_>) -> Option<Buffer<u32>> {
+    let buffer = a.open::<Buffer<u32>>().ok()?;
+    // SAFETY: the buffer is this handler's, and on this engine its elements are in the host's memory.
+    let elements =
+        unsafe { std::slice::from_raw_parts_mut(buffer.ptr().address() as *mut u32, buffer.len()) };
+    let state = a.state::<DevCarrier>();
+    state.elements += elements.len() as u64;
+    for element in elements {
+        state.sum += u64::from(*element);
+        *element += 1;
+    }
+    Some(buffer)
+}
+
+pub(super) fn carrier(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
+    let state = a.state::<DevCarrier>();
+    let next = ActorId::from_bits(state.next);
+    state.count += u64::from(m.tag() != NEXT);
+    state.plain += u64::from(m.tag() != NEXT && !m.has_payload());
+    match m.tag() {
+        NEXT => state.next = m.word(0),
+        FRAME => {
+            if let Some(buffer) = frame(a)
+                && next != ActorId::NONE
+            {
+                a.tell_buffer(next, FRAME, &[m.word(0) + 1], buffer);
+            }
+        }
+        FORWARD => a.forward(next),
+        FORWARD_AND_FAIL => {
+            a.forward(next);
+            a.fail();
+        }
+        FAIL => a.fail(),
+        TWICE => {
+            a.forward(next);
+            a.forward(next);
+        }
+        _ => {}
+    }
+}
+pub(super) fn steady(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
+    carrier(a, m);
 }

@@ -1,4 +1,4 @@
-//! `actor_broker`: actors for tests that use channels and keep asks.
+//! `actor_broker`: actors for tests that use channels, keep asks and pass payloads on.
 
 #[path = "actor_broker.rs"]
 mod twin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use everwarp::actor::actors;
 use everwarp::{Params, dev_struct};
 
-use twin::{broker, careful, worker};
+use twin::{broker, careful, carrier, steady, worker};
 
 dev_struct! {
     /// A job, which channels carry.
@@ -73,11 +73,29 @@ dev_struct! {
     }
 }
 
+dev_struct! {
+    /// The state of a carrier.
+    pub struct DevCarrier: align 16, size 48 {
+        /// The actor to which it passes buffers on, or 0.
+        pub next: u64,
+        /// Messages handled.
+        pub count: u64,
+        /// The sum of the elements that it has seen.
+        pub sum: u64,
+        /// The sum of the buffers' lengths.
+        pub elements: u64,
+        /// Messages without a payload.
+        pub plain: u64,
+        /// Spelled-out hole.
+        pub reserved: u64,
+    }
+}
+
 /// What the channels carry.
 const JOB: &[Params] = &[Params::of::<DevJob>()];
 
 actors! {
-    /// Actors that use channels, and others that keep asks.
+    /// Actors that use channels, that keep asks, and that pass payloads on.
     pub static BROKERS: actor_broker(), "actor_broker.cu" {
         /// Receives jobs from channels and sends them to others.
         WORKER: lane(worker: DevPorter).mailbox(64).sends(2).services().carries(JOB),
@@ -85,6 +103,10 @@ actors! {
         BROKER: lane(broker: DevBroker).mailbox(64).sends(8).restarts(1_000_000, Duration::from_secs(3600)).keeps(),
         /// The same, and what fails is undone.
         CAREFUL: lane(careful: DevBroker).mailbox(64).sends(8).atomic().restarts(1_000_000, Duration::from_secs(3600)).keeps(),
+        /// Adds the elements of buffers, increments them, and passes the buffers on. It begins anew when it fails.
+        CARRIER: lane(carrier: DevCarrier).mailbox(16).sends(2).restarts(1_000_000, Duration::from_secs(3600)).services(),
+        /// The same, and what fails is undone and tried once more.
+        STEADY: lane(steady: DevCarrier).mailbox(16).sends(2).atomic().retries(1).restarts(1_000_000, Duration::from_secs(3600)).services(),
     }
 }
 
@@ -116,3 +138,15 @@ pub const AFTER: u8 = 6;
 pub const CANCEL: u8 = 7;
 /// A timer's message.
 pub const TICK: u8 = 8;
+/// Word 0 is the next actor from now on.
+pub const NEXT: u8 = 1;
+/// Has a buffer: adds and increments its elements, and passes it on if there is a next actor.
+pub const FRAME: u8 = 2;
+/// Is passed on as it is.
+pub const FORWARD: u8 = 3;
+/// Is passed on, and the handler fails.
+pub const FORWARD_AND_FAIL: u8 = 4;
+/// Fails.
+pub const FAIL: u8 = 5;
+/// Is passed on twice: the second message has no payload.
+pub const TWICE: u8 = 6;

@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::actor::{
-    ActorConfig, ActorError, ActorId, ActorSystem, Asked, Channel, DeadReason,
-};
+use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Asked, Channel, DeadReason};
 use everwarp::{Device, Engine, Layout, Select};
 use everwarp_programs::actor_broker::{
-    AFTER, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob,
-    DevPorter, PIPE, RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WORKER, WRONG,
+    AFTER, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob, DevPorter, PIPE,
+    RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WORKER, WRONG,
 };
 use everwarp_testkit::cases;
 

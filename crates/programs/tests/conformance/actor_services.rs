@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use everwarp::actor::{
     ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Ending, Tell, TimerId,
 };
-use everwarp::{Device, Engine, EngineKind, Select};
+use everwarp::{Device, Engine, Select};
 use everwarp_programs::actor_services::{
     ADD, AFTER, AGENT, ASK_WITHIN, CANCEL, CAREFUL, DEMONITOR, DevAgent, EVERY, FAIL, GET, LINK,
     LINK_TO, MONITOR, PASS, SERVICES, STOP, TICK, UNLINK,
@@ -30,7 +30,6 @@ pub(crate) const ALL: &[Case] = cases![
     services_survive_while_the_system_settles,
     system_with_timers_and_events_ends,
     engine_whose_actors_idle_is_not_stuck,
-    payloads_work_or_are_refused_by_name,
 ];
 
 const LONG: Duration = Duration::from_secs(60);
@@ -387,23 +386,4 @@ fn engine_whose_actors_idle_is_not_stuck(select: Select) {
     let timer = system.after(actor, Duration::from_secs(3), STOP, &[]);
     timer.expect("it lives");
     assert_eq!(monitor.ended_within(LONG), Some(Ending::Stopped));
-}
-
-/// A GPU refuses them.
-fn payloads_work_or_are_refused_by_name(select: Select) {
-    let (engine, system) = start(select);
-    let [agent] = launch(&system, AGENT);
-    let told = system.tell_with(agent, ADD, &[5], vec![1]);
-    if engine.kind() == EngineKind::Cpu {
-        told.expect("it lives");
-        assert_eq!(state(&system, agent).sum, 5);
-        return;
-    }
-    let refused = told.expect_err("a GPU has none");
-    assert!(
-        matches!(refused.error, ActorError::CpuOnly { what } if what.contains("payloads")),
-        "{refused}"
-    );
-    assert_eq!(refused.payload, Some(vec![1]));
-    assert_eq!(state(&system, agent).sum, 0);
 }

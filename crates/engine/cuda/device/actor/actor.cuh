@@ -12,7 +12,7 @@ struct Message {
   u64 words[MESSAGE_WORDS];
 
   __device__ __forceinline__ u32 tag() const { return head & 0xff; }
-  __device__ __forceinline__ u32 count() const { return head >> MESSAGE_WORDS_SHIFT & 0xff; }
+  __device__ __forceinline__ u32 count() const { return head >> MESSAGE_WORDS_SHIFT & 0x7f; }
   __device__ __forceinline__ u64 word(u32 i) const { return i < count() ? words[i] : 0; }
   // The sender; 0 if it is the host.
   __device__ __forceinline__ u64 from() const { return head & MESSAGE_HOST ? 0 : from_bits; }
@@ -29,6 +29,15 @@ struct Message {
   __device__ __forceinline__ T value() const {
     return value_of<T>(words);
   }
+  // A payload of the host, which ends with the message unless the handler passes it on. It has elements to read and to write here
+  // if it is a buffer.
+  __device__ __forceinline__ bool has_payload() const { return head & MESSAGE_PAYLOAD; }
+  template <class T>
+  __device__ __forceinline__ T* data() const {
+    return has_payload() ? (T*)words[4] : nullptr;
+  }
+  // How many elements it has.
+  __device__ __forceinline__ u32 length() const { return has_payload() ? (u32)(words[3] >> 32) : 0; }
   // How an actor has ended that the receiver monitors, or NONE. The actor is the sender; word 0 is the monitor's number.
   __device__ __forceinline__ u32 down() const { return head & MESSAGE_DOWN ? tag() : NONE; }
 };
@@ -166,13 +175,14 @@ struct Actor : ActorTask {
   const u32 lists_at;
   bool replied;    // the reply waits until the handler has returned, in the cell of the ask, with its head in `to`
   u32 ask_cell;    // the cell of the ask that is being handled, with a reply or without one, or NONE
+  bool passed;     // the payload of the message that is being handled is another one's
   u32 held_first;  // messages and the reply that wait until the handler has returned: the newest, plus one
 
   __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on, bool serves,
                                    bool lists, u32 lists_at)
       : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
         room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
-        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), lists_at(lists_at), replied(false), ask_cell(NONE), held_first(0) {}
+        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), lists_at(lists_at), replied(false), ask_cell(NONE), passed(false), held_first(0) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
@@ -236,8 +246,9 @@ struct Actor : ActorTask {
     asked = NONE;
     if (at == NONE) {
       const Message& m = message;
-      at = write(m.head & 0xffff, m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]);
+      at = write(m.head & 0xffff & ~payload(), m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]);
     }
+    passes();
     if (at != NONE) deliver(to, at);
   }
   __device__ __forceinline__ u64 launch(u32 kind) { return ActorTask::launch(kind, id(), serves); }
@@ -296,6 +307,19 @@ struct Actor : ActorTask {
   // The channel takes no more values; those that it holds are still received.
   __device__ __forceinline__ void close_channel(u64 channel) { request(EVENT_CLOSES, channel, 0); }
 
+  // As `tell`, with up to three words and the payload of the message that is being handled. Without one it is a plain message.
+  template <class... W>
+  __device__ __forceinline__ void pass_on(u64 to, u32 tag, W... words) {
+    static_assert(sizeof...(W) <= 3, "a message with a payload has up to three words");
+    if (!spend()) return;
+    const u64 list[] = {(u64)words..., 0, 0, 0};
+    const u32 flag = message.head & MESSAGE_PAYLOAD & ~payload();
+    const u32 head = tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | flag;
+    const u32 at = write(head, id(), list[0], list[1], list[2], message.words[3], message.words[4]);
+    passes();
+    if (at != NONE) deliver(to, at);
+  }
+
   // The same of a kind that says `.keeps()`; see kept.cuh.
 
   // Keeps the ask that is being handled for `reply_kept`, and returns its number. 0 if the message is no ask or has a reply, or if
@@ -307,6 +331,11 @@ struct Actor : ActorTask {
   // How many asks the actor keeps.
   __device__ __forceinline__ u32 kept() const;
 
+  // The flag of a payload that the message has no more.
+  __device__ __forceinline__ u32 payload() const { return serves && passed ? MESSAGE_PAYLOAD : 0; }
+  __device__ __forceinline__ void passes() {
+    if (serves) passed = true;
+  }
   __device__ __forceinline__ u8* list_words() const { return own + lists_at; }
   template <class... W>
   __device__ __forceinline__ u64 timer(u32 what, u64 time, u32 tag, W... words);
@@ -377,10 +406,20 @@ struct Actor : ActorTask {
   __device__ __forceinline__ static bool is_event(u32 head) { return head >> EVENT_SHIFT != 0; }
   // Whether anyone wants to see dead letters: then they are events, too.
   __device__ __forceinline__ bool shows() const { return serves && load(&system.control->letters, relaxed, gpu) != 0; }
-  // The message to `to` in a cell is dead and no ask.
+  // The message to `to` in a cell is dead and no ask. The host ends a payload.
   __device__ __forceinline__ void bury(u32 at, u32 reason, u64 to) {
-    if (shows()) outbox_first = actor_letter(&system, number, outbox_first, to, at, reason);
+    if (shows() || serves && (load(&cells[at].head, relaxed, gpu) & MESSAGE_PAYLOAD) != 0) outbox_first = actor_letter(&system, number, outbox_first, to, at, reason);
     else free(at);
+  }
+  // The message in a cell was handled: the cell is free, unless the host is to end its payload.
+  __device__ __forceinline__ void done(u32 at) {
+    if ((message.head & MESSAGE_PAYLOAD & ~payload()) == 0) return free(at);
+    store(&cells[at].head, message.head & 0xffff | EVENT_PAYLOAD << EVENT_SHIFT, relaxed, gpu);
+    report(0, at);
+  }
+  // The message in a cell has passed its payload on.
+  __device__ __forceinline__ void strip(u32 at) {
+    if (passed) store(&cells[at].head, load(&cells[at].head, relaxed, gpu) & ~MESSAGE_PAYLOAD, relaxed, gpu);
   }
   // A copy of the message in a cell, or NONE.
   __device__ __forceinline__ u32 copied(u32 from) {
@@ -494,6 +533,8 @@ struct Actor : ActorTask {
       for (u32 i = 0; i < MESSAGE_WORDS - 1; i++) store(to + i, load(from + i, relaxed, gpu), relaxed, gpu);
     }
     replied = false;
+    // With the messages its payload is back.
+    passed = false;
     asked = ask_cell;
     while (held_first != 0) {
       const u32 at = held_first - 1;
@@ -575,7 +616,7 @@ struct Actor : ActorTask {
     message.from_bits = load(&cells[at].from, relaxed, gpu);
     load_pair(cell + 2, message.words[0], message.words[1], relaxed, gpu);
     message.words[2] = message.words[3] = message.words[4] = 0;
-    if (message.count() > 2 || (message.head & (MESSAGE_ASK | MESSAGE_REPLY | MESSAGE_TIMER)) != 0) {
+    if (message.count() > 2 || (message.head & (MESSAGE_ASK | MESSAGE_REPLY | MESSAGE_TIMER | MESSAGE_PAYLOAD)) != 0) {
       load_pair(cell + 4, message.words[2], message.words[3], relaxed, gpu);
       message.words[4] = load(cell + 6, relaxed, gpu);
     }
