@@ -109,6 +109,9 @@ const ALL: &[(&str, HostCase)] = cases![
     timers_that_stay_when_their_actor_ends_are_noticed,
     value_whose_handling_is_not_told_is_noticed,
     lists_outside_of_the_state_are_noticed,
+    payload_that_ends_although_it_was_passed_on_is_noticed,
+    payload_of_a_dead_letter_that_stays_is_noticed,
+    undone_payload_that_stays_is_noticed,
 ];
 
 fn main() {
@@ -499,6 +502,24 @@ fn lists_outside_of_the_state_are_noticed(folder: &Path) -> Result<(), Failed> {
         "K::services, K::lists, K::state);",
         400,
     )
+}
+
+fn payload_that_ends_although_it_was_passed_on_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_broker(folder, 8)?;
+    let right = "if (K::services && kept != NONE && reason != NONE) a.strip(kept);";
+    is_noticed(folder, "turn.cuh", right, "", 400)
+}
+
+fn payload_of_a_dead_letter_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_broker(folder, 8)?;
+    let right = "if (shows() || serves && (load(&cells[at].head, relaxed, gpu) & MESSAGE_PAYLOAD) != 0)";
+    is_noticed(folder, "actor.cuh", right, "if (shows())", 400)
+}
+
+fn undone_payload_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_broker(folder, 8)?;
+    let right = "// With the messages its payload is back.\n    passed = false;";
+    is_noticed(folder, "actor.cuh", right, "", 400)
 }
 
 /// The sources of `actor_broker`, with a ring of this many places.

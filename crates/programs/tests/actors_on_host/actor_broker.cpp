@@ -1,5 +1,5 @@
-// Scenarios of `actor_broker`: values of channels as news and events, and asks and timers that actors of native kinds keep. The host
-// is the channels: what is received comes with a delay, or fails, and some actors end before.
+// Scenarios of `actor_broker`: values of channels as news and events, asks and timers that actors of native kinds keep, and payloads.
+// The host is the channels: what is received comes with a delay, or fails, and some actors end before. Each payload ends once.
 #include "world.h"
 
 #include <map>
@@ -7,9 +7,10 @@
 
 namespace {
 
-enum : u32 { WORKER, BROKER, CAREFUL };
+enum : u32 { WORKER, BROKER, CAREFUL, CARRIER, STEADY };
 enum : u32 { RECEIVE = 1, SEND, CLOSE, WRONG, PIPE };
 enum : u32 { WAIT = 1, SERVE, COUNT, WAIT_AND_FAIL, SERVE_AND_FAIL, AFTER, CANCEL, TICK };
+enum : u32 { NEXT = 1, FRAME, FORWARD, FORWARD_AND_FAIL, FAIL, TWICE };
 constexpr u64 CHANNEL = 5;
 
 struct Receiver {
@@ -21,8 +22,14 @@ struct Timer {
 std::vector<Receiver> receivers;
 std::vector<Timer> timers;
 std::map<u64, u64> given, handled, wanted;  // values of each actor, and what it wanted from channels
+std::set<u64> payloads;  // those that have not ended
 size_t seen;
 u64 next_value;
+
+void payload_ends(const DevMessage& event) {
+  if ((event.head & MESSAGE_PAYLOAD) == 0) return;
+  CHECK(payloads.erase(event.words[3]) == 1, "payload %llu ends twice", event.words[3]);
+}
 
 DevMessage reply(u64 to, u64 number, u32 flags) {
   DevMessage m = message(to, 0, {});
@@ -52,6 +59,10 @@ void pump() {
         break;
       }
       case EVENT_VALUE: handled[event.from]++; break;
+      case EVENT_PAYLOAD:
+        CHECK((event.head & MESSAGE_PAYLOAD) != 0, "a message has no payload");
+        payload_ends(event);
+        break;
       case EVENT_CLOSES: CHECK(event.words[0] == CHANNEL, "channel %llu is closed", event.words[0]); break;
       case EVENT_AFTER:
         CHECK(event.words[0] == 1000, "a timer is wrong");
@@ -65,7 +76,9 @@ void pump() {
         std::erase_if(timers, [&](const Timer& timer) { return timer.owner == event.to; });
         std::erase_if(receivers, [&](const Receiver& receiver) { return receiver.actor == event.to; });
         break;
-      default: CHECK(false, "event %u", event.head >> EVENT_SHIFT);
+      default:
+        CHECK(event.head >> EVENT_SHIFT >= EVENT_LETTER && event.head >> EVENT_SHIFT <= EVENT_LETTER + DEAD_DROPPED, "event %u", event.head >> EVENT_SHIFT);
+        payload_ends(event);
     }
   }
 }
@@ -104,14 +117,20 @@ void give() {
 
 void scenario(u64) {
   constexpr u32 MOST = 8;
-  receivers.clear(), timers.clear(), given.clear(), handled.clear(), wanted.clear(), seen = 0, next_value = 1;
+  receivers.clear(), timers.clear(), given.clear(), handled.clear(), wanted.clear(), payloads.clear(), seen = 0, next_value = 1;
   const u32 n = 2 + random_below(MOST - 1);
   u64 actors[MOST], told[MOST] = {};
   u32 kinds[MOST];
   bool ends[MOST] = {};
   for (u32 kind = 0; kind < KINDS; kind++) bounds[kind] = 1 + random_below(6);
-  for (u32 i = 0; i < n; i++) kinds[i] = random_below(3), actors[i] = launch(kinds[i], i);
+  control.letters = random_below(2);
+  for (u32 i = 0; i < n; i++) kinds[i] = random_below(KINDS), actors[i] = launch(kinds[i], i);
   submit(HOST_EVENTS, 0, 0, 0);
+  // Payloads are passed on to later actors, whatever they do with them, or to none.
+  for (u32 i = 0; i + 1 < n; i++) {
+    if (kinds[i] >= CARRIER) tell(actors[i], NEXT, {actors[i + 1 + random_below(n - i - 1)]});
+  }
+  run_tells();
   u64 number = 0;
   for (u32 round = 0; round < 6; round++) {
     for (u32 m = 0; m < 16; m++) {
@@ -126,6 +145,14 @@ void scenario(u64) {
           case 2: tell(actor, SEND, {CHANNEL, number + 1, 3 * (number + 1), 1000 + number + 1}), told[i]++; break;
           default: tell(actor, CLOSE, {CHANNEL});
         }
+      } else if (kinds[i] >= CARRIER) {
+        tells[next_record] = message(actor, FRAME + random_below(5), {number});
+        if (random_below(4) != 0) {
+          tells[next_record].head |= MESSAGE_PAYLOAD;
+          tells[next_record].words[3] = number;
+          payloads.insert(number);
+        }
+        submit(HOST_TELL, 0, next_record++, 1);
       } else {
         switch (random_below(8)) {
           case 0:
@@ -177,7 +204,7 @@ void scenario(u64) {
       CHECK(state.received == given[actor] && handled[actor] == given[actor], "actor %u was given %llu values, has %llu and told of %llu", i,
             given[actor], state.received, handled[actor]);
       CHECK(wanted[actor] == told[i] && state.disorder == 0, "actor %u wanted %llu times, not %llu", i, wanted[actor], told[i]);
-    } else {
+    } else if (kinds[i] < CARRIER) {
       const DevBroker& state = state_of<DevBroker>(actor);
       CHECK(kinds[i] != CAREFUL || state.count <= ew::kept_asks(&state_of<u8>(actor) + keeps[kinds[i]]), "actor %u keeps %llu asks", i, state.count);
     }
@@ -189,6 +216,7 @@ void scenario(u64) {
     settle();
   }
   audit();
+  CHECK(payloads.empty(), "%zu payloads have not ended", payloads.size());
 }
 
 }  // namespace
