@@ -61,11 +61,17 @@ crate::dev_consts! {
     pub const TRACE_TOOK_BITS = 40;
     /// Bits of `DevTrace::what` that say how many tasks ran.
     pub const TRACE_TASKS_BITS = 14;
-    /// Tables of `DevMeasure` that blocks share, so that warps do not contend for one.
-    pub const MEASURE_SHARDS = 16;
-    /// Batches of a warp from one measured one to the next, on average.
-    pub const MEASURE_EVERY = 16;
-    /// Buckets of a histogram in `DevMeasure`: each power of two has `1 << MEASURE_STEP_BITS`.
+    /// The longest mean distance of two measured batches of a warp, in batches.
+    pub const MEASURE_FARTHEST = 256;
+    /// Nanoseconds of batches that one measured batch stands for, as a power of two: about 128 times what measuring it takes.
+    pub const MEASURE_SPAN_BITS = 18;
+    /// The same two of batches whose handlers are measured: each message takes two looks at the clock.
+    pub const MEASURE_INSIDE_FARTHEST = 1024;
+    /// See `MEASURE_INSIDE_FARTHEST`.
+    pub const MEASURE_INSIDE_SPAN_BITS = 20;
+    /// Tasks of one warp whose waiting is measured at a time.
+    pub const MEASURE_SAMPLES = 8;
+    /// Buckets of a `DevHistogram`: each power of two has `1 << MEASURE_STEP_BITS`.
     pub const MEASURE_BUCKETS = 656;
     /// See `MEASURE_BUCKETS`.
     pub const MEASURE_STEP_BITS = 4;
@@ -109,18 +115,46 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// What was measured of one function: `[MEASURE_SHARDS][function]`. The counters only grow.
-    pub struct DevMeasure: align 16, size 5_280 {
-        /// Tasks that have run.
-        pub calls: u64,
-        /// Nanoseconds of all measured batches together.
+    /// Values that were measured. Each counts for those that were not. The counters only grow.
+    pub struct DevHistogram: align 16, size 5_264 {
+        /// Their sum.
         pub sum: u64,
-        /// Nanoseconds of the longest one.
+        /// The largest one.
         pub most: u64,
+        /// How many are in each bucket.
+        pub buckets: [u64; 656],
+    }
+}
+
+crate::dev_struct! {
+    /// What was measured of one function: `[function]`.
+    pub struct DevMeasure: align 16, size 21_072 {
+        /// Tasks that have run, each counted.
+        pub calls: u64,
         /// Spelled-out hole.
         pub reserved: u64,
-        /// How many measured batches took a time of each bucket.
-        pub buckets: [u64; 656],
+        /// Nanoseconds that batches took.
+        pub run: DevHistogram,
+        /// Nanoseconds that tasks waited in queues.
+        pub wait: DevHistogram,
+        /// For turns of actors: nanoseconds that handling one message took.
+        pub handling: DevHistogram,
+        /// Tasks in the warp's own queue after a batch.
+        pub depth: DevHistogram,
+    }
+}
+
+crate::dev_struct! {
+    /// A task whose waiting is measured: `[warp][MEASURE_SAMPLES]`. The task has the sample's number instead of its argument.
+    pub struct DevSample: align 32, size 32 {
+        /// When it was queued, in nanoseconds of the device's clock; 0 if the sample is free.
+        pub queued: u64,
+        /// The task's argument.
+        pub argument: u64,
+        /// Tasks that it stands for.
+        pub weight: u64,
+        /// Spelled-out hole.
+        pub reserved: u64,
     }
 }
 
@@ -204,7 +238,7 @@ crate::dev_struct! {
 
 crate::dev_struct! {
     /// The addresses and sizes of everything; a constant of the loaded image.
-    pub struct DevEngine: align 8, size 296 {
+    pub struct DevEngine: align 8, size 304 {
         /// Control words, in host memory.
         pub words: DevPtr<DevWords>,
         /// Submission ring, in host memory.
@@ -277,7 +311,9 @@ crate::dev_struct! {
         pub trace_slots: u32,
         /// Functions that `measures` has room for; the others are not measured.
         pub measure_functions: u32,
-        /// What was measured, if the image measures: `[MEASURE_SHARDS][measure_functions]`.
+        /// What was measured, if the image measures: `[measure_functions]`.
         pub measures: DevPtr<DevMeasure>,
+        /// The tasks whose waiting is measured, likewise: `[warp][MEASURE_SAMPLES]`.
+        pub samples: DevPtr<DevSample>,
     }
 }

@@ -52,7 +52,9 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     hostcall::write_calls(out)?;
     device::DevInbox::write_struct(out)?;
     device::DevTrace::write_struct(out)?;
+    device::DevHistogram::write_struct(out)?;
     device::DevMeasure::write_struct(out)?;
+    device::DevSample::write_struct(out)?;
     device::DevDeque::write_struct(out)?;
     device::DevGrid::write_struct(out)?;
     heap::DevHeapPage::write_struct(out)?;

@@ -125,8 +125,16 @@ fn measured_programs_compile(nvrtc: &Nvrtc) {
     };
     let image = measured(Image::of(standard().collect()));
     assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
+    for actors in [
+        actor_probe::PROBE.program(),
+        actor_services::SERVICES.program(),
+        counting::WIDE.program(),
+    ] {
+        let image = measured(Image::of(vec![actors]));
+        assert_no_frames(&frames(nvrtc, &image, &[90]));
+    }
     let image = measured(Image::of(vec![actor_probe::PROBE.program()]));
-    assert_no_frames(&frames(nvrtc, &image, &[90]));
+    assert_no_frames(&frames(nvrtc, &image, &[80]));
 }
 
 fn programs_that_allocate_compile(nvrtc: &Nvrtc) {

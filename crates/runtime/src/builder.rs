@@ -76,8 +76,8 @@ impl<'d> EngineBuilder<'d> {
         self
     }
     /// Measures how long tasks run and wait; by default that is done only if the program has turned it on as a whole. A GPU
-    /// measures through CUDA how long tasks run, and nothing through other interfaces. On the CPU engine it costs about a
-    /// hundredth of the engine's time.
+    /// measures them through CUDA in samples, and nothing through other interfaces. On the CPU engine it costs about a hundredth of
+    /// the engine's time.
     pub fn measure(mut self, measure: bool) -> Self {
         self.level = match measure {
             true => self.level.max(Level::Measure),

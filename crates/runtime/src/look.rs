@@ -26,6 +26,7 @@ impl Source for EngineCore {
         let pools = engine.pool_state().unwrap_or_default();
         let heap = engine.heap().map(|heap| heap.stats());
         let heap = heap.and_then(Result::ok);
+        let measured = engine.measured().ok().flatten();
         let all = workers.as_deref().unwrap_or_default();
         let each = match engine.kind() {
             EngineKind::Cpu => 1,
@@ -52,18 +53,21 @@ impl Source for EngineCore {
             heap_bytes: heap.as_ref().map(|heap| heap.bytes),
             device_bytes: engine.footprint().device_bytes,
             workers: parts(all, each, &image),
-            functions: match engine.measured().ok().flatten() {
-                Some(measured) => measured_functions(&image, &measured),
+            functions: match &measured {
+                Some(measured) => measured_functions(&image, measured),
                 None => functions(&image, engine.recorder()),
             },
-            depth: engine.recorder().map(depth),
+            depth: match &measured {
+                Some(measured) => Some(merged(measured.iter().map(|of| &of.depth))),
+                None => engine.recorder().map(depth),
+            },
         }))
     }
 }
 
 impl Engine {
-    /// How long the tasks of a function ran and waited (not on a GPU), and how long messages took if its tasks are turns of actors, if the
-    /// engine measures. Not a stable API.
+    /// How long the tasks of a function ran and waited, and how long messages took if its tasks are turns of actors, if the engine
+    /// measures. Not a stable API.
     #[doc(hidden)]
     pub fn function_times(&self, program: &str, function: &str) -> Option<[Distribution; 3]> {
         let image = lock(&self.core.image).clone();
@@ -71,8 +75,8 @@ impl Engine {
         let (id, _, _) = functions.find(|(_, p, f)| p.name == program && f.name == function)?;
         let mut all: [Distribution; 3] = Default::default();
         if let Some(measured) = self.core.engine.measured().ok().flatten() {
-            all[0] = measured.get(id.0 as usize)?.run.clone();
-            return Some(all);
+            let found = measured.get(id.0 as usize)?;
+            return Some([&found.run, &found.wait, &found.handling].map(Clone::clone));
         }
         let recorder = self.core.engine.recorder()?;
         for times in recorder.workers().iter().filter_map(|w| w.read_times(id.0)) {
@@ -84,6 +88,19 @@ impl Engine {
             }
         }
         Some(all)
+    }
+
+    /// How often a function was called, if the engine measures: exact while nothing runs. Not a stable API.
+    #[doc(hidden)]
+    pub fn function_calls(&self, program: &str, function: &str) -> Option<u64> {
+        let image = lock(&self.core.image).clone();
+        let mut functions = image.functions();
+        let (id, _, _) = functions.find(|(_, p, f)| p.name == program && f.name == function)?;
+        if let Some(measured) = self.core.engine.measured().ok().flatten() {
+            return Some(measured.get(id.0 as usize)?.calls);
+        }
+        let recorder = self.core.engine.recorder()?;
+        Some(recorder.workers().iter().map(|w| w.calls(id.0)).sum())
     }
 }
 
@@ -207,23 +224,31 @@ fn functions(image: &Image, recorder: Option<&EngineRecorder>) -> Vec<FunctionVi
 fn measured_functions(image: &Image, measured: &[MeasuredFunction]) -> Vec<FunctionView> {
     let view = |(id, program, function): (FunctionId, &Program, &Function)| {
         let found = measured.get(id.0 as usize);
+        let times = |of: fn(&MeasuredFunction) -> &Distribution| {
+            let times = found.map(of).filter(|times| times.count > 0);
+            times.cloned()
+        };
         FunctionView {
             program: program.name.to_string(),
             function: function.name.to_string(),
             calls: found.map(|found| found.calls),
-            run: found
-                .map(|found| found.run.clone())
-                .filter(|run| run.count > 0),
-            wait: None,
+            run: times(|found| &found.run),
+            wait: times(|found| &found.wait),
         }
     };
     image.functions().map(view).collect()
 }
 
 fn depth(recorder: &EngineRecorder) -> Distribution {
-    let mut depth = Distribution::default();
-    for worker in recorder.workers() {
-        depth.merge(&worker.depth().read());
-    }
-    depth
+    let each = recorder
+        .workers()
+        .iter()
+        .map(|worker| worker.depth().read());
+    merged(each.collect::<Vec<_>>().iter())
+}
+
+fn merged<'d>(each: impl Iterator<Item = &'d Distribution>) -> Distribution {
+    let mut all = Distribution::default();
+    each.for_each(|one| all.merge(one));
+    all
 }

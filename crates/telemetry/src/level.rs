@@ -1,7 +1,7 @@
 //! What is measured in this program.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// The variable that turns measurements on for a program that does not ask for them: `on`.
 pub const VARIABLE: &str = "EVERWARP_TELEMETRY";
@@ -67,8 +67,16 @@ pub fn raise(level: Level) {
     LEVEL.fetch_max(level as u8, Ordering::Relaxed);
 }
 
-/// Whether anything has been measured in this program so far.
+/// Whether an engine of this program has measured so far.
+static RECORDED: AtomicBool = AtomicBool::new(false);
+
+/// An engine measures from now on, whatever the level is for others.
+pub(crate) fn recorded() {
+    RECORDED.store(true, Ordering::Relaxed);
+}
+
+/// Whether an engine of this program has measured so far.
 #[inline]
 pub(crate) fn any() -> bool {
-    LEVEL.load(Ordering::Relaxed) > Level::Off as u8
+    RECORDED.load(Ordering::Relaxed)
 }

@@ -138,6 +138,7 @@ impl EngineRecorder {
             return None;
         }
         clock::cost();
+        crate::level::recorded();
         let ring = |worker: usize| {
             let tracer = tracer().filter(|_| level == Level::Trace)?;
             tracer.ring(&format!("worker {worker}"))

@@ -67,6 +67,8 @@ pub(super) fn main(
         None => {
             let device = || match select {
                 Select::Wgpu => Ok(Device::open_adapter(adapter)?),
+                // Not an adapter of wgpu, which has no times.
+                select if options.engine.watch.times().is_some() => Ok(Device::open(select)?),
                 select => Ok(Device::for_tasks(select, [program.program()], 0)?),
             };
             let write = |fill: &mut Fill<'_>| match output {

@@ -180,15 +180,15 @@ fn matches(command: Command, words: &[OsString]) -> ArgMatches {
     read.unwrap_or_else(|error| error.exit())
 }
 
-/// The options of the engine. Only the CPU engine measures times, and the wgpu engine has no traces: where they are asked for,
-/// such an engine is not chosen, and refused.
+/// The options of the engine. The wgpu engine measures no times and has no traces, and neither has CUDA for processes: where they are
+/// asked for, such an engine is not chosen, and refused.
 fn engine(matches: &ArgMatches, native: bool) -> EngineOptions {
     let options = EngineOptions::from_arg_matches(matches);
     let mut options = options.unwrap_or_else(|error| error.exit());
     options.alone |= options.watch.any();
-    if let Some((flag, on_cuda)) = options.watch.times() {
+    if let Some(flag) = options.watch.times() {
         match options.engine.parse() {
-            Ok(Select::Auto | Select::Cuda) if on_cuda && native => {}
+            Ok(Select::Auto | Select::Cuda) if native => {}
             Ok(Select::Auto) => options.engine = "cpu".to_owned(),
             Ok(Select::Cuda | Select::Wgpu) => {
                 let engine = &options.engine;

@@ -15,8 +15,8 @@ const WATCHING: &str = "Watching it run";
 /// How the run is watched.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct WatchOptions {
-    /// Measure how long tasks, messages and processes wait and run, for `everwarp top`. It runs on the CPU
-    /// engine then.
+    /// Measure how long tasks, messages and processes wait and run, for `everwarp top`. Modules run on the CPU engine
+    /// then, and native programs on CUDA or on the CPU engine.
     #[arg(long, help_heading = WATCHING)]
     measure: bool,
     /// Serve metrics at this address: ADDRESS:PORT/metrics (OpenMetrics) and ADDRESS:PORT/health (JSON).
@@ -44,10 +44,10 @@ impl WatchOptions {
         self.measure || self.metrics.is_some() || self.trace.is_some()
     }
 
-    /// The option that asks for what not every engine has, and whether CUDA has it, where native programs run.
-    pub(super) fn times(&self) -> Option<(&'static str, bool)> {
-        let trace = self.trace.as_ref().map(|_| ("--trace", true));
-        let measure = self.measure.then_some(("--measure", false));
+    /// The option that asks for what the wgpu engine does not have, and CUDA only for native programs.
+    pub(super) fn times(&self) -> Option<&'static str> {
+        let trace = self.trace.as_ref().map(|_| "--trace");
+        let measure = self.measure.then_some("--measure");
         measure.or(trace)
     }
 

@@ -207,13 +207,14 @@ fn file_size_limit_is_an_error_of_the_trace_and_no_signal() {
 }
 
 #[test]
-fn times_choose_the_cpu_engine_and_refuse_others() {
+fn times_choose_an_engine_that_has_them_and_refuse_others() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("never.pftrace");
     let path = file.to_str().expect("a plain path");
     let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
-    let refusals: [(&[&str], &str); 3] = [
-        (&["fib", "--engine", "cuda", "--measure"], "--measure"),
+    let refusals: [(&[&str], &str); 4] = [
+        (&["fib", "--engine", "wgpu", "--measure"], "--measure"),
+        (&[module, "--engine", "cuda", "--measure"], "--measure"),
         (&["fib", "--engine", "wgpu", "--trace", path], "--trace"),
         (&[module, "--engine", "cuda", "--trace", path], "--trace"),
     ];

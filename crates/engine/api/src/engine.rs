@@ -32,10 +32,17 @@ impl fmt::Display for EngineKind {
 /// What a GPU has measured of one function.
 #[derive(Clone, Debug, Default)]
 pub struct MeasuredFunction {
-    /// Tasks that have run.
+    /// Tasks that have run: exact once the warps have nothing to do or are parked. While they run, the last ones may be missing.
     pub calls: u64,
-    /// How long measured batches took. The tasks of a batch run together.
+    /// How long batches took, in nanoseconds. The tasks of a batch run together; each measured batch counts for those of its warp
+    /// since the one before.
     pub run: Distribution,
+    /// How long tasks waited in queues that another task had queued, in nanoseconds.
+    pub wait: Distribution,
+    /// For turns of actors, how long handling one message took, in nanoseconds.
+    pub handling: Distribution,
+    /// How many tasks the warp's own queue had after a batch.
+    pub depth: Distribution,
 }
 
 /// The addresses of an engine's rings. They stay valid as long as the engine lives, parked or not.

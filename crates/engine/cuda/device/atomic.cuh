@@ -129,6 +129,11 @@ EW_FN void lower(u64* p, u64 v, relaxed_t, gpu_t) {
   asm volatile("red.relaxed.gpu.global.min.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+// Raises to a maximum likewise.
+EW_FN void raise(u64* p, u64 v, relaxed_t, gpu_t) {
+  asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 // Clears bits likewise.
 EW_FN void clear(u32* p, u32 bits, relaxed_t, gpu_t) {
   asm volatile("red.relaxed.gpu.global.and.b32 [%0], %1;" ::"l"(p), "r"(~bits) : "memory");

@@ -54,6 +54,7 @@ EW_FN void arrive() {
 
 EW_FN void depart() {
   Worker w = Worker::here();
+  measure_rest(w);
   u32* hands = &w.e.saved_hands[w.global * SAVED_HANDS];
   u32 groups = w.s.group_count[w.warp], chunks = w.s.chunk_count[w.warp];
   for (u32 i = w.lane; i < groups; i += WARP) store(&hands[2 + i], w.s.group_ids[w.warp][i], relaxed, gpu);
@@ -123,6 +124,7 @@ EW_FN u32 turn(Looks& next, bool& turned) {
   Batch b{};
   if (local_count(q) == 0) pay(w);
   if (local_count(q) == 0 && !(chunks != 0 && refill(w))) {
+    measure_rest(w);
     u32 why = wait(w, b);
     if (why == WAIT_CALLED) {
       turned = false;

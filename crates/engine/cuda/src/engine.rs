@@ -128,7 +128,7 @@ impl CudaEngine {
             tables.engine.heap = DevPtr::new(heap.address());
         }
         let traces = Traces::new(image, max_blocks, &mut tables.engine)?;
-        let measures = Measures::new(image, &mut tables.engine)?;
+        let measures = Measures::new(image, max_blocks, &mut tables.engine)?;
         kernel.install(&tables.engine)?;
         let heap = spanned("memory: buffers", || Heap::new(device.context))?;
         let mut engine = Self {
@@ -347,7 +347,7 @@ impl TaskEngine for CudaEngine {
         let mut bytes = vec![0u8; measures.bytes()];
         // SAFETY: the tables have this size.
         unsafe { self.copier.read(measures.address(), &mut bytes)? };
-        Ok(Some(measures.sum(&bytes)))
+        Ok(Some(measures.read(&bytes)))
     }
     fn pool_state(&self) -> Result<PoolState, EngineError> {
         let grid = self.grid()?;

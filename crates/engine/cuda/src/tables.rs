@@ -102,6 +102,7 @@ impl Tables {
             trace_slots: 0,
             measure_functions: 0,
             measures: DevPtr::NULL,
+            samples: DevPtr::NULL,
         };
         let bytes = at.0;
         let device = alloc_zeroed(bytes).inspect_err(|_| {

@@ -1,12 +1,12 @@
 //! Actors: the promises of `docs/actors.md`, one case for each.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everwarp::actor::{
     ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Tell,
 };
-use everwarp::{Device, Engine, Select};
+use everwarp::{Device, Engine, EngineKind, Select};
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::{
     ADD, ASK, BURST, DevProbeNode, FAIL, FORWARD, GET, KILL, LAUNCH, LINK, NARROW, NUMBER, PASS,
@@ -37,6 +37,7 @@ pub(crate) const ALL: &[Case] = cases![
     actors_survive_epochs,
     wrong_use_of_actors_is_an_error,
     system_that_is_dropped_ends_its_actors,
+    times_of_handlers_stand_for_messages_and_not_for_turns,
 ];
 pub(crate) const ONLY_WGPU: &[Case] = cases![
     what_actors_on_wgpu_do_not_have_is_named,
@@ -661,4 +662,38 @@ fn actors_that_end_amid_messages_lose_none_uncounted(select: Select) {
     system.settle().expect("it settles");
     let gone = system.ask(last, GET, &[]);
     assert!(matches!(gone, Err(ActorError::Gone { .. })), "{gone:?}");
+}
+
+/// One message for each turn, so that what a sample stands for is no more than all batches.
+fn times_of_handlers_stand_for_messages_and_not_for_turns(select: Select) {
+    const MESSAGES: u64 = 100;
+    let begin = Instant::now();
+    let device = Device::open(select).expect("the device opens");
+    let builder = device.engine().program(PROBE.program()).measure(true);
+    let engine = builder.start().expect("the engine starts");
+    let system = start(&engine, 16, 1 << 10).expect("the system starts");
+    let actor = system.launch(WIDE).expect("there is room");
+    for i in 0..MESSAGES {
+        system.tell(actor, ADD, &[i]).expect("it lives");
+        system.settle().expect("it settles");
+    }
+    assert_eq!(state(&system, actor).count, MESSAGES);
+    let wall = begin.elapsed().as_nanos() as u64;
+    let times = |kind: &str| engine.function_times("actor_probe", &format!("{kind}_turn"));
+    if engine.kind() == EngineKind::Wgpu {
+        return assert!(times("wide").is_none(), "it measures no times");
+    }
+    let [run, _, handling] = times("wide").expect("it measures");
+    let [.., of_others] = times("narrow").expect("it measures");
+    assert_eq!(of_others.count, 0, "no actor of that kind has a message");
+    engine.park().expect("it parks");
+    let turns = engine.function_calls("actor_probe", "wide_turn");
+    assert!(turns >= Some(MESSAGES), "{turns:?}");
+    let ran = engine.stats().expect("there are counters").executed;
+    // A sample of the CPU engine stands for up to some thousand messages that are to come.
+    let most = ran + 8_192 * u64::from(engine.size());
+    assert!((1..=most).contains(&handling.count), "{ran}: {handling:?}");
+    assert!(run.count <= most, "{ran}: {run:?}");
+    assert!(0 < handling.most && handling.most <= wall, "{handling:?}");
+    engine.resume().expect("it resumes");
 }

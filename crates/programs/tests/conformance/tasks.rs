@@ -38,12 +38,30 @@ fn times_of_a_function_are_within_the_time_of_the_run(select: Select) {
     if engine.kind() == EngineKind::Wgpu {
         return assert!(times.is_none(), "{times:?}");
     }
-    let [run, ..] = times.expect("it measures");
+    let [run, wait, handling] = times.expect("it measures");
     // A sample of the CPU engine stands for up to some thousand tasks of its thread, and one of a GPU for its batch.
     let size = u64::from(engine.size());
     assert!((1..=199_999 + 8_192 * size).contains(&run.count), "{run:?}");
     assert!(0 < run.most && run.most <= wall, "{wall}: {run:?}");
     assert!(run.mean() <= run.most && run.p50 <= run.p99, "{run:?}");
+    // The first task is measured, and one of the two that it queues is marked.
+    assert!(wait.count > 0 && wait.most <= wall, "{wall}: {wait:?}");
+    assert_eq!(handling.count, 0, "they are not turns");
+    // Whatever is sampled: a parked engine has counted each task, and no other function's.
+    engine.park().expect("it parks");
+    let calls = |function| engine.function_calls("probe", function);
+    assert_eq!(
+        (calls("split"), calls("mark")),
+        (Some(99_999), Some(100_000))
+    );
+    assert_eq!(calls("chain"), Some(0));
+    engine.resume().expect("it resumes");
+    mark_all(&engine, probe::SPLIT, 1_000);
+    engine.park().expect("it parks");
+    assert_eq!(
+        (calls("split"), calls("mark")),
+        (Some(99_999 + 999), Some(100_000 + 1_000))
+    );
 }
 
 fn breadth_first_spread(select: Select) {

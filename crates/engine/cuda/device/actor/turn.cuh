@@ -2,6 +2,7 @@
 #pragma once
 #include "everwarp/actor/hold.cuh"
 #include "everwarp/actor/lend.cuh"
+#include "everwarp/warp/measure.cuh"
 
 namespace ew {
 
@@ -265,13 +266,16 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       a.asked = NONE;
       if (a.message.is_ask()) a.asked = at;
       else if constexpr (!keeps) a.free(at);
+      measure_handler_begins();
       if constexpr (K::restarts == 0 && K::retries == 0 && !K::atomic && !K::lists) {
         // Not through `actor_handle`: with it, ptxas spills registers for sm_100. `fail` has ended the actor.
         handle(a, a.message);
+        measure_handler_ends();
         if constexpr (K::services) open = open && !a.failed;
       } else {
         a.ask_cell = a.asked;
         left = actor_handle<K>(a, kept, left, handle);
+        measure_handler_ends();
         // What is left to do about the failure comes after the loop.
         if constexpr (K::services) open = open && left == 0;
         if constexpr (RETURNS) {

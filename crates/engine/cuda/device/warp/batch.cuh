@@ -269,6 +269,7 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
 
 // The warp: runs a batch; there is room for what it may spawn. `idle`: some warp was idle a turn ago.
 EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
+  measure_take(w, b.task, b.got);
   const Debt debt = w.s.debts[w.warp];
   const u32 group = __shfl_sync(ALL, b.task.group, 0);
   // Only searches owe; for all else it does not matter to whom nothing is owed.

@@ -43,11 +43,21 @@ struct TraceHand {
 #endif
 
 #ifdef EVERWARP_MEASURE
+// Functions whose tasks a warp counts at a time.
+constexpr u32 MEASURE_COUNTS = 8;
+
 // What a warp needs to measure its batches; see warp/measure.cuh.
 struct MeasureHand {
-  u64 began;   // when the batch began; 0 if it is not measured
-  u32 left;    // batches until one is measured
-  u32 random;  // not 0
+  u64 left;           // batches until one is measured | until the handlers of one are << 32
+  u64 began;          // when the batch began that is measured
+  u32 measured;       // whether the running batch is
+  u32 inside;         // what the handlers of the running batch stand for; 0 if they are not measured
+  u32 weight;         // batches that the next measured one stands for
+  u32 inside_weight;  // the same of those whose handlers are measured
+  u32 tail;           // the end of the warp's queue when the batch began
+  u32 random;         // not 0
+  u32 sample;         // the next sample of this warp
+  u32 counts[MEASURE_COUNTS];  // function | tasks << TASK_FN_BITS
 };
 #endif
 
