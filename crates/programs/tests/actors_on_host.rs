@@ -506,8 +506,8 @@ fn lists_outside_of_the_state_are_noticed(folder: &Path) -> Result<(), Failed> {
 
 fn payload_that_ends_although_it_was_passed_on_is_noticed(folder: &Path) -> Result<(), Failed> {
     write_broker(folder, 8)?;
-    let right = "if (K::services && kept != NONE && reason != NONE) a.strip(kept);";
-    is_noticed(folder, "turn.cuh", right, "", 400)
+    let right = "store(&cells[payload_cell].head, message.head, relaxed, gpu);\n  }";
+    is_noticed(folder, "actor.cuh", right, "}", 400)
 }
 
 fn payload_of_a_dead_letter_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
@@ -518,7 +518,7 @@ fn payload_of_a_dead_letter_that_stays_is_noticed(folder: &Path) -> Result<(), F
 
 fn undone_payload_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
     write_broker(folder, 8)?;
-    let right = "// With the messages its payload is back.\n    passed = false;";
+    let right = "message.head |= MESSAGE_PAYLOAD;";
     is_noticed(folder, "actor.cuh", right, "", 400)
 }
 
@@ -637,6 +637,11 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     )?;
     write(
         &folder.join("everwarp/atomic.cuh"),
+        "#include \"everwarp/block/block.cuh\"\n",
+    )?;
+    // Nothing is measured.
+    write(
+        &folder.join("everwarp/warp/measure.cuh"),
         "#include \"everwarp/block/block.cuh\"\n",
     )?;
     write(

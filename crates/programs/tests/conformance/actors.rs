@@ -666,7 +666,8 @@ fn actors_that_end_amid_messages_lose_none_uncounted(select: Select) {
 
 /// One message for each turn, so that what a sample stands for is no more than all batches.
 fn times_of_handlers_stand_for_messages_and_not_for_turns(select: Select) {
-    const MESSAGES: u64 = 100;
+    // A warp of a GPU measures the handlers of one of some hundred batches.
+    const MESSAGES: u64 = 10_000;
     let begin = Instant::now();
     let device = Device::open(select).expect("the device opens");
     let builder = device.engine().program(PROBE.program()).measure(true);

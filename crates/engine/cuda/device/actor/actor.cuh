@@ -175,14 +175,14 @@ struct Actor : ActorTask {
   const u32 lists_at;
   bool replied;    // the reply waits until the handler has returned, in the cell of the ask, with its head in `to`
   u32 ask_cell;    // the cell of the ask that is being handled, with a reply or without one, or NONE
-  bool passed;     // the payload of the message that is being handled is another one's
+  u32 payload_cell;  // the cell of the message that is being handled, if it has a payload
   u32 held_first;  // messages and the reply that wait until the handler has returned: the newest, plus one
 
   __device__ __forceinline__ Actor(Lane& t, const DevActors& system, u32 base, u32 needs, bool holds, bool lives_on, bool serves,
                                    bool lists, u32 lists_at)
       : ActorTask(t, system, base), number(t.lo()), own(system.states + (u64)number * system.state_bytes), generation(0),
         room(t.limit), needs(needs), sends(0), outbox_first(0), spare_first(0), spare_last(0), asked(NONE), stopping(false),
-        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), lists_at(lists_at), replied(false), ask_cell(NONE), passed(false), held_first(0) {}
+        failed(false), holds(holds), lives_on(lives_on), serves(serves), lists(lists), lists_at(lists_at), replied(false), ask_cell(NONE), payload_cell(NONE), held_first(0) {}
 
   // What handlers call; see crates/actor/src/context.rs.
 
@@ -246,7 +246,7 @@ struct Actor : ActorTask {
     asked = NONE;
     if (at == NONE) {
       const Message& m = message;
-      at = write(m.head & 0xffff & ~payload(), m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]);
+      at = write(m.head & 0xffff, m.from_bits, m.words[0], m.words[1], m.words[2], m.words[3], m.words[4]);
     }
     passes();
     if (at != NONE) deliver(to, at);
@@ -313,8 +313,7 @@ struct Actor : ActorTask {
     static_assert(sizeof...(W) <= 3, "a message with a payload has up to three words");
     if (!spend()) return;
     const u64 list[] = {(u64)words..., 0, 0, 0};
-    const u32 flag = message.head & MESSAGE_PAYLOAD & ~payload();
-    const u32 head = tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | flag;
+    const u32 head = tag | (u32)sizeof...(W) << MESSAGE_WORDS_SHIFT | message.head & MESSAGE_PAYLOAD;
     const u32 at = write(head, id(), list[0], list[1], list[2], message.words[3], message.words[4]);
     passes();
     if (at != NONE) deliver(to, at);
@@ -331,10 +330,11 @@ struct Actor : ActorTask {
   // How many asks the actor keeps.
   __device__ __forceinline__ u32 kept() const;
 
-  // The flag of a payload that the message has no more.
-  __device__ __forceinline__ u32 payload() const { return serves && passed ? MESSAGE_PAYLOAD : 0; }
+  // The message has no payload any more: another one has it.
   __device__ __forceinline__ void passes() {
-    if (serves) passed = true;
+    if (!serves || (message.head & MESSAGE_PAYLOAD) == 0) return;
+    message.head &= ~MESSAGE_PAYLOAD;
+    store(&cells[payload_cell].head, message.head, relaxed, gpu);
   }
   __device__ __forceinline__ u8* list_words() const { return own + lists_at; }
   template <class... W>
@@ -413,13 +413,9 @@ struct Actor : ActorTask {
   }
   // The message in a cell was handled: the cell is free, unless the host is to end its payload.
   __device__ __forceinline__ void done(u32 at) {
-    if ((message.head & MESSAGE_PAYLOAD & ~payload()) == 0) return free(at);
+    if ((message.head & MESSAGE_PAYLOAD) == 0) return free(at);
     store(&cells[at].head, message.head & 0xffff | EVENT_PAYLOAD << EVENT_SHIFT, relaxed, gpu);
     report(0, at);
-  }
-  // The message in a cell has passed its payload on.
-  __device__ __forceinline__ void strip(u32 at) {
-    if (passed) store(&cells[at].head, load(&cells[at].head, relaxed, gpu) & ~MESSAGE_PAYLOAD, relaxed, gpu);
   }
   // A copy of the message in a cell, or NONE.
   __device__ __forceinline__ u32 copied(u32 from) {
@@ -533,13 +529,17 @@ struct Actor : ActorTask {
       for (u32 i = 0; i < MESSAGE_WORDS - 1; i++) store(to + i, load(from + i, relaxed, gpu), relaxed, gpu);
     }
     replied = false;
-    // With the messages its payload is back.
-    passed = false;
     asked = ask_cell;
     while (held_first != 0) {
       const u32 at = held_first - 1;
       held_first = load(&cells[at].next, relaxed, gpu);
-      if (at != ask_cell) free(at);
+      if (at == ask_cell) continue;
+      // The message has its payload again.
+      if (serves && (load(&cells[at].head, relaxed, gpu) & MESSAGE_PAYLOAD) != 0) {
+        message.head |= MESSAGE_PAYLOAD;
+        store(&cells[payload_cell].head, message.head, relaxed, gpu);
+      }
+      free(at);
     }
   }
   // Delivers what is in the outbox, in order. Returns the receiver that has no room, HOST_FULL, or 0.

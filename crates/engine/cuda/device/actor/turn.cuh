@@ -82,7 +82,6 @@ EW_FN u32 actor_handle(Actor& a, u32 kept, u32 left, F handle) {
     if constexpr (K::lists && !K::atomic) kept_lose(a.cells, a.list_words(), lists, KEPT_LOST);
     if (left == 0 || a.stopping || kept == NONE) break;
     left--;
-    if constexpr (K::services) a.strip(kept);
     a.read(kept);
   }
   return 0;
@@ -251,7 +250,6 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     } else {
       front = a.read(at);
       handled++;
-      if constexpr (K::services) a.passed = false;
       if constexpr (RETURNS) left = actor_left(a, at, K::retries);
     }
     // Of a message that may be handled again, or be shown when it is dead, a cell is kept: registers are too few. The cell
@@ -264,6 +262,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     if (!ends && !a.stopping) {
       a.sends = K::sends(a.kind());
       a.asked = NONE;
+      if constexpr (K::services) a.payload_cell = kept;
       if (a.message.is_ask()) a.asked = at;
       else if constexpr (!keeps) a.free(at);
       measure_handler_begins();
@@ -280,7 +279,6 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
         if constexpr (K::services) open = open && left == 0;
         if constexpr (RETURNS) {
           if (left > 1 && !is_news) {
-            if (kept != NONE) a.strip(kept);
             front = actor_put_back(a, front, kept, left - 2);
             handled--;
             continue;
@@ -299,7 +297,6 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     }
     if constexpr (keeps) {
       if (reason != NONE) a.count_dead(reason);
-      if (K::services && kept != NONE && reason != NONE) a.strip(kept);
       if (kept != NONE && reason != NONE) a.bury(kept, reason, a.id());
       else if (kept != NONE) K::services ? a.done(kept) : a.free(kept);
       if (dead != NONE) a.fail_ask(dead, reason);

@@ -214,12 +214,12 @@ EW_FN bool block_mode() {
       Block t(Lane{task, 0, 0, 0, NONE, 0, 0, 0, 0, 0, DevTask{0, 0, 0}}, threadIdx.x, i);
       if (w.warp == 0) {
         trace_begin(w, fn_of(task.head));
-        measure_begin(w);
+        measure_begin(w, fn_of(task.head), 1);
       }
       dispatch_block(fn_of(task.head), t);
       __syncwarp();
       if (w.warp == 0) {
-        measure_end(w, fn_of(task.head), 1);
+        measure_end(w, fn_of(task.head));
         trace_ran(w, 1, NONE);
       }
       u32 delta = __reduce_add_sync(ALL, t.delta);

@@ -131,10 +131,10 @@ EW_FN void run_lanes(Worker& w, LocalQueue& q, Batch b) {
       // All lanes have read what there is, before one of them queues a task.
       __syncwarp();
     }
-    measure_begin(w);
+    measure_begin(w, b.fn, __popc(active));
     if (mine) dispatch_lane(b.fn, t);
     __syncwarp();
-    measure_end(w, b.fn, __popc(active));
+    measure_end(w, b.fn);
     // Read here: before, it would occupy a register while the functions run.
     const u32 creditor = w.s.debts[w.warp].group;
     const bool holds = mine && t.next.head != NONE;
@@ -293,10 +293,10 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
   show(w, b.fn);
   trace_begin(w, b.fn);
-  measure_begin(w);
+  measure_begin(w, b.fn, 1);
   const WarpEnd t = dispatch_warp(b.fn, task, w.lane);
   __syncwarp();
-  measure_end(w, b.fn, 1);
+  measure_end(w, b.fn);
   trace_ran(w, 1, NONE);
   if (w.lane == 0 && local_count(q) != 0) note_priority(q, priority_of(task.head));
   u32 delta = __reduce_add_sync(ALL, t.delta);

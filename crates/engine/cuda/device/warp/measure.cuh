@@ -88,18 +88,8 @@ EW_CALL u64 measure_unmark(u32 fn, u32 number) {
   return argument;
 }
 
-// One lane: a batch is about to run that is measured.
-EW_CALL void measure_sample() {
-  Worker w = Worker::here();
-  MeasureHand& h = w.s.measures[w.warp];
-  if (h.left >> 32 == 0) h.inside = h.inside_weight;
-  h.measured = 1;
-  h.tail = w.local().tail;
-  h.began = clock_ns();
-}
-
-// One lane: a batch has run that is measured, or whose function has no place for its count.
-EW_CALL void measure_done(u32 fn, u32 tasks) {
+// One lane: a batch is about to run that is measured, or whose function has no place for its count.
+EW_CALL void measure_sample(u32 fn, u32 tasks) {
   Worker w = Worker::here();
   MeasureHand& h = w.s.measures[w.warp];
   u32& place = h.counts[fn % MEASURE_COUNTS];
@@ -108,7 +98,18 @@ EW_CALL void measure_done(u32 fn, u32 tasks) {
     place = fn;
   }
   place += tasks << TASK_FN_BITS;
-  if (!h.measured) return;
+  const u64 left = h.left;
+  if ((u32)left != 0 && left >> 32 != 0) return;
+  if (left >> 32 == 0) h.inside = h.inside_weight;
+  h.measured = 1;
+  h.tail = w.local().tail;
+  h.began = clock_ns();
+}
+
+// One lane: a batch has run that is measured.
+EW_CALL void measure_done(u32 fn) {
+  Worker w = Worker::here();
+  MeasureHand& h = w.s.measures[w.warp];
   const u64 now = clock_ns(), took = now - h.began;
   h.measured = 0;
   h.inside = 0;
@@ -133,26 +134,23 @@ EW_CALL void measure_done(u32 fn, u32 tasks) {
   for (u32 i = 0; i < MEASURE_COUNTS; i++) measure_count_out(w.e, h.counts[i]);
 }
 
-// The warp: a batch is about to run.
-EW_FN void measure_begin(Worker& w) {
-  if (w.lane == 0) {
-    MeasureHand& h = w.s.measures[w.warp];
-    // Neither half is 0 here.
-    const u64 left = h.left - (1ull << 32 | 1);
-    h.left = left;
-    if ((u32)left == 0 || left >> 32 == 0) measure_sample();
-  }
-  __syncwarp();
-}
-// The warp: the batch has run, which had this many tasks of a function.
-EW_FN void measure_end(Worker& w, u32 fn, u32 tasks) {
+// The warp: a batch is about to run, which has this many tasks of a function.
+EW_FN void measure_begin(Worker& w, u32 fn, u32 tasks) {
   if (w.lane == 0) {
     MeasureHand& h = w.s.measures[w.warp];
     u32& place = h.counts[fn % MEASURE_COUNTS];
     const u32 count = place;
-    if ((count & MEASURE_FN) == fn && !h.measured) place = count + (tasks << TASK_FN_BITS);
-    else measure_done(fn, tasks);
+    // Neither half is 0 here.
+    const u64 left = h.left - (1ull << 32 | 1);
+    h.left = left;
+    if ((count & MEASURE_FN) == fn && (u32)left != 0 && left >> 32 != 0) place = count + (tasks << TASK_FN_BITS);
+    else measure_sample(fn, tasks);
   }
+  __syncwarp();
+}
+// The warp: the batch has run.
+EW_FN void measure_end(Worker& w, u32 fn) {
+  if (w.lane == 0 && w.s.measures[w.warp].measured != 0) measure_done(fn);
   __syncwarp();
 }
 
@@ -213,8 +211,8 @@ EW_FN void measure_handler_ends() {
 
 #else
 
-EW_FN void measure_begin(Worker&) {}
-EW_FN void measure_end(Worker&, u32, u32) {}
+EW_FN void measure_begin(Worker&, u32, u32) {}
+EW_FN void measure_end(Worker&, u32) {}
 EW_FN void measure_take(Worker&, DevTask&, u32) {}
 EW_FN void measure_rest(Worker&) {}
 EW_FN void measure_arrive(Worker&, u32) {}
