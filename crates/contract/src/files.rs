@@ -239,13 +239,17 @@ crate::dev_struct! {
 crate::dev_struct! {
     /// Bytes of the arena that go to the engine's memory. A warp copies 16 bytes with each lane at a time, so both addresses have the
     /// same remainder when they are divided by 16.
-    pub struct DevFileCopy: align 16, size 16 {
+    pub struct DevFileCopy: align 16, size 32 {
         /// Where in the arena they begin, or `FILE_COPY_ZEROS`.
         pub from: u32,
         /// How many they are, up to `FILE_COPY_MOST`.
         pub len: u32,
         /// Where they go: an address in the engine's memory.
         pub to: u64,
+        /// The page that is there once they are copied: the number of its word plus one; 0: none.
+        pub page: u64,
+        /// The bits that its word gets.
+        pub bits: u64,
     }
 }
 

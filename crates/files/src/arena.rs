@@ -18,7 +18,8 @@ use crate::error::FilesError;
 const UNIT: usize = 4096;
 /// Bytes of a thread's region, unless the configuration says otherwise.
 const REGION: u64 = 2 << 20;
-/// Records of copies that a thread has on their way at a time.
+/// Batches of copies that a thread has on their way at a time, and the records of each.
+pub(crate) const BATCHES: usize = 2;
 pub(crate) const RECORDS: usize = 256;
 /// 64-bit words of a record.
 pub(crate) const RECORD: usize = size_of::<DevFileCopy>() / 8;
@@ -27,7 +28,7 @@ pub(crate) const RECORD: usize = size_of::<DevFileCopy>() / 8;
 #[derive(Debug)]
 pub(crate) struct Arena {
     bytes: Buffer<u8>,
-    /// What is to be copied: [`RECORDS`] for each thread.
+    /// What is to be copied: [`RECORDS`] for each of the [`BATCHES`] of each thread.
     pub(crate) copies: Buffer<u64>,
     /// Where the host finds the bytes.
     host: usize,
@@ -67,7 +68,7 @@ impl Arena {
         };
         Ok(Some(Self {
             bytes,
-            copies: engine.near_buffer(RECORDS * RECORD * threads)?,
+            copies: engine.near_buffer(BATCHES * RECORDS * RECORD * threads)?,
             host,
             units,
             used: Arc::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Threads that wait for a change of what a lock guards.
 ///
@@ -21,6 +22,17 @@ impl Bell {
         let waited = self.condvar.wait(guard);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         waited.unwrap_or_else(PoisonError::into_inner)
+    }
+    /// The same for a limited time.
+    pub(crate) fn wait_for<'g, T>(
+        &self,
+        guard: MutexGuard<'g, T>,
+        time: Duration,
+    ) -> MutexGuard<'g, T> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waited = self.condvar.wait_timeout(guard, time);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
     /// How many threads wait. It changes under the lock only.
     pub(crate) fn waiting(&self) -> usize {

@@ -4,13 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout};
 use everwarp_pages::{CachedFile, Pager, Run, Shape};
 use everwarp_runtime::{Buffer, Engine};
 
+use crate::bell::Bell;
 use crate::config::CacheConfig;
 use crate::errno::FileErrno;
 use crate::error::FilesError;
@@ -18,6 +19,7 @@ use crate::grants::How;
 use crate::handles::Handles;
 use crate::open_file::OpenFile;
 use crate::request::After;
+use crate::table::PageTable;
 use crate::table_words::words_of;
 
 /// The most orders that are on their way at a time.
@@ -92,11 +94,11 @@ pub(crate) struct Cache {
     handles: u32,
     pub(crate) page_bits: u32,
     pub(crate) patience: Duration,
-    /// Whether the host reaches frames by their addresses.
-    reaches: bool,
+    /// Whether the host reaches frames and words by their addresses.
+    pub(crate) reaches: bool,
     brain: Mutex<Brain>,
     /// Rings when there may be orders.
-    pub(crate) bell: Condvar,
+    pub(crate) bell: Bell,
 }
 
 impl Cache {
@@ -154,7 +156,7 @@ impl Cache {
                 files: HashMap::new(),
                 by_key: HashMap::new(),
             }),
-            bell: Condvar::new(),
+            bell: Bell::default(),
         }))
     }
     /// The cache's part of the files' tables.
@@ -182,20 +184,14 @@ impl Cache {
         time: Option<Duration>,
     ) -> MutexGuard<'b, Brain> {
         match time {
-            None => self
-                .bell
-                .wait(brain)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(time) => {
-                let woken = self.bell.wait_timeout(brain, time);
-                woken.unwrap_or_else(PoisonError::into_inner).0
-            }
+            None => self.bell.wait(brain),
+            Some(time) => self.bell.wait_for(brain, time),
         }
     }
     /// Wakes the thread that carries out orders.
     pub(crate) fn ring(&self) {
         drop(self.brain());
-        self.bell.notify_all();
+        self.bell.ring(usize::MAX);
     }
     /// Writes the entry of a handle into the engine's memory.
     fn write_entry(&self, handle: u32, entry: &DevPageFile) -> Result<(), FileErrno> {
@@ -300,6 +296,38 @@ impl Cache {
         let at = u64::from(frame) << self.page_bits;
         let first = self.bytes.ptr().address() as *mut u8;
         self.reaches.then(|| first.wrapping_add(at as usize))
+    }
+}
+
+/// Words of pages, where the host reaches them.
+impl Cache {
+    /// Carries out orders, and returns their answers.
+    pub(crate) fn carry_out(&self, orders: &[DevPageOrder]) -> Vec<u64> {
+        debug_assert!(self.reaches);
+        let pages = self.tables();
+        // SAFETY: these are the live tables of the engine, whose memory the host reaches.
+        let table = unsafe { PageTable::new(&pages) };
+        orders.iter().map(|order| table.do_order(order)).collect()
+    }
+    /// Names the pages of a run that have come, if the host reaches their words. Returns a bit for each of them.
+    pub(crate) fn name(&self, run: &Run, got: u64) -> u64 {
+        if !self.reaches {
+            return 0;
+        }
+        let pages = self.tables();
+        // SAFETY: as above.
+        let table = unsafe { PageTable::new(&pages) };
+        let mut named = 0;
+        for at in 0..run.frames.len() {
+            let end = (at << self.page_bits) + self.bytes_of(run, at);
+            if end as u64 <= got
+                && let Some(word) = table.word(run.word + at as u64)
+            {
+                word.fill(run.bits(at));
+                named |= 1 << at;
+            }
+        }
+        named
     }
 }
 

@@ -1,14 +1,16 @@
-//! What a thread does by way of the arena: it reads into places, has tasks of the door copy the bytes, and waits for those tasks.
+//! What a thread does by way of the arena: it reads into places, has tasks of the door copy the bytes, and gives the places back.
 //!
-//! The copies of all reads that have come since the last time are submitted together, so that the wait is shared. A place is given back
-//! when the tasks that copy from it have ended, and not before: an engine that is parked meanwhile, or loaded with another image, has
-//! them still.
+//! The copies of all reads that have come since the last time are submitted together. While they are on their way the thread reads
+//! more, up to a second batch; it waits for them when it has nothing else to do. A place is given back when the tasks that copy from it
+//! have ended, and not before: an engine that is parked meanwhile, or loaded with another image, has them still.
+
+use std::collections::VecDeque;
 
 use everwarp_contract::files::{FILE_COPY_MOST, FILE_COPY_ZEROS, FILE_DOOR_COPY};
 use everwarp_contract::{DevFileCopy, Layout};
-use everwarp_runtime::{DevTask, Error};
+use everwarp_runtime::{DevTask, Error, Pending};
 
-use crate::arena::{Arena, Place, RECORD, RECORDS, Region};
+use crate::arena::{Arena, BATCHES, Place, RECORD, RECORDS, Region};
 use crate::port::Port;
 use crate::server::Server;
 use crate::table_words::words_of;
@@ -30,7 +32,14 @@ pub(crate) struct Piece {
     pub(crate) got: usize,
 }
 
-/// A thread's part of the arena, and its reads that are not on their way.
+/// Copies that are on their way, and the reads that end with them.
+#[derive(Debug)]
+struct Batch<T> {
+    pending: Pending,
+    reads: Vec<T>,
+}
+
+/// A thread's part of the arena, and its reads that the system does not have.
 #[derive(Debug)]
 pub(crate) struct Staging<'a, T> {
     arena: &'a Arena,
@@ -38,6 +47,12 @@ pub(crate) struct Staging<'a, T> {
     port: Port,
     /// The first of the thread's records.
     first: usize,
+    /// Which batch of them is used next.
+    turn: usize,
+    /// The oldest comes first.
+    batches: VecDeque<Batch<T>>,
+    /// Reads whose bytes were copied.
+    copied: Vec<T>,
     /// Reads whose bytes have come.
     pub(crate) arrived: Vec<T>,
     /// Reads that have found no room. Others hold places then.
@@ -51,7 +66,10 @@ impl<'a, T> Staging<'a, T> {
             arena,
             region: arena.region(thread),
             port,
-            first: thread * RECORDS,
+            first: thread * BATCHES * RECORDS,
+            turn: 0,
+            batches: VecDeque::new(),
+            copied: Vec::new(),
             arrived: Vec::new(),
             blocked: Vec::new(),
         }
@@ -72,51 +90,89 @@ impl<'a, T> Staging<'a, T> {
     pub(crate) fn give(&mut self, piece: Piece) {
         self.region.give(piece.place);
     }
-    /// Has everything copied, and returns when it is done.
-    pub(crate) fn copy(&self, server: &Server, records: &[DevFileCopy]) -> Result<(), Error> {
+    /// Whether copies are on their way.
+    pub(crate) fn copies(&self) -> bool {
+        !self.batches.is_empty()
+    }
+    /// Has everything copied for these reads. It waits for earlier copies while there are too many.
+    pub(crate) fn send(
+        &mut self,
+        server: &Server,
+        records: &[DevFileCopy],
+        reads: Vec<T>,
+    ) -> Result<(), Error> {
+        let mut sent = false;
         for part in records.chunks(RECORDS) {
+            if self.batches.len() == BATCHES {
+                self.wait_for_one(server)?;
+            }
+            let first = self.first + self.turn * RECORDS;
+            self.turn = (self.turn + 1) % BATCHES;
             let words: Vec<u64> = part
                 .iter()
                 .flat_map(|record| words_of::<RECORD>(record.bytes()))
                 .collect();
-            self.arena.copies.write_at(self.first * RECORD, &words)?;
-            let mut pending = match self.tasks(part).as_slice() {
-                [] => continue,
-                [(first, count)] => {
-                    let task = self.port.task(FILE_DOOR_COPY).args(*first, *count);
-                    server.engine.submit(task)?
-                }
-                tasks => {
-                    let task = |&(first, count)| {
-                        let task = self.port.task(FILE_DOOR_COPY);
-                        task.args(first, count).build()
-                    };
-                    let tasks: Vec<DevTask> = tasks.iter().map(task).collect();
-                    server.engine.submit_batch(&tasks)?
+            self.arena.copies.write_at(first * RECORD, &words)?;
+            let task = |(first, count): (u32, u32)| {
+                let task = self.port.task(FILE_DOOR_COPY);
+                task.args(first, count)
+            };
+            let pending = match tasks(first, part).as_slice() {
+                &[one] => server.engine.submit(task(one))?,
+                all => {
+                    let all: Vec<DevTask> = all.iter().map(|&one| task(one).build()).collect();
+                    server.engine.submit_batch(&all)?
                 }
             };
-            server.wait(&mut pending)?;
+            let reads = Vec::new();
+            self.batches.push_back(Batch { pending, reads });
+            sent = true;
+        }
+        // Batches are waited for in their order, so the last part ends last.
+        match self.batches.back_mut().filter(|_| sent) {
+            Some(last) => last.reads = reads,
+            None => self.copied.extend(reads),
         }
         Ok(())
     }
-    /// The first record and the number of records of each task.
-    fn tasks(&self, records: &[DevFileCopy]) -> Vec<(u32, u32)> {
-        let mut tasks: Vec<(u32, u32)> = Vec::new();
-        let mut bytes = u32::MAX;
-        for (at, record) in records.iter().enumerate() {
-            bytes = bytes.saturating_add(record.len);
-            match tasks.last_mut() {
-                Some((_, count)) if bytes <= BYTES_EACH && (*count as usize) < RECORDS_EACH => {
-                    *count += 1;
-                }
-                _ => {
-                    tasks.push(((self.first + at) as u32, 1));
-                    bytes = record.len;
-                }
+    fn wait_for_one(&mut self, server: &Server) -> Result<(), Error> {
+        if let Some(mut oldest) = self.batches.pop_front() {
+            server.wait(&mut oldest.pending)?;
+            self.copied.append(&mut oldest.reads);
+        }
+        Ok(())
+    }
+    /// Takes the reads whose bytes were copied. With `waits` it waits for the oldest batch first.
+    pub(crate) fn take_copied(&mut self, server: &Server, waits: bool) -> Result<Vec<T>, Error> {
+        if waits {
+            self.wait_for_one(server)?;
+        }
+        while let Some(oldest) = self.batches.front()
+            && oldest.pending.is_done()
+        {
+            self.wait_for_one(server)?;
+        }
+        Ok(std::mem::take(&mut self.copied))
+    }
+}
+
+/// The first record and the number of records of each task, for records from number `first` on.
+fn tasks(first: usize, records: &[DevFileCopy]) -> Vec<(u32, u32)> {
+    let mut tasks: Vec<(u32, u32)> = Vec::new();
+    let mut bytes = u32::MAX;
+    for (at, record) in records.iter().enumerate() {
+        bytes = bytes.saturating_add(record.len);
+        match tasks.last_mut() {
+            Some((_, count)) if bytes <= BYTES_EACH && (*count as usize) < RECORDS_EACH => {
+                *count += 1;
+            }
+            _ => {
+                tasks.push(((first + at) as u32, 1));
+                bytes = record.len;
             }
         }
-        tasks
     }
+    tasks
 }
 
 impl Piece {
@@ -142,6 +198,8 @@ fn cut(from: u32, len: usize, to: u64, records: &mut Vec<DevFileCopy>) {
             },
             len: most.min(len - at) as u32,
             to: to + at as u64,
+            page: 0,
+            bits: 0,
         });
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use everwarp_contract::DevFileCopy;
+use everwarp_contract::files::FILE_COPY_MOST;
 use everwarp_pages::Run;
 
 use crate::cache::Cache;
@@ -101,16 +102,37 @@ enum What {
         file: Arc<OpenFile>,
         request: Request,
     },
-    /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it.
+    /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
+    /// each page that the copying task names.
     Pages {
         file: Arc<File>,
         run: Run,
         cleared: bool,
+        named: u64,
     },
 }
 
-/// A read of pages that has ended: how many bytes there were, and an error number.
-pub(crate) type Ended = (Run, u64, Option<u32>);
+/// A read of pages that has ended.
+#[derive(Debug)]
+pub(crate) struct EndedRun {
+    pub(crate) run: Run,
+    /// How many bytes there were.
+    pub(crate) got: u64,
+    /// An error number.
+    pub(crate) error: Option<u32>,
+    /// A bit for each page whose word says already that the page is there.
+    pub(crate) named: u64,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaits {
+    Nothing,
+    /// Its copies.
+    Copies,
+    /// Its io_uring.
+    Ring,
+}
 
 /// What becomes of a move.
 enum Plan {
@@ -154,23 +176,28 @@ impl Server {
             (None, None) => self.do_jobs(),
         }
     }
-    /// Copies what has come, gives the places back, and returns the moves with their bytes counted. If the engine ends, so does everything.
-    pub(crate) fn bring(&self, staging: &mut Staging<'_, Move>) -> Vec<Move> {
+    /// Has copied what has come, gives the places of what was copied back, and returns the moves with their bytes counted. With `waits` it
+    /// waits for the oldest copies. If the engine ends, so does everything.
+    fn bring(&self, staging: &mut Staging<'_, Move>, waits: bool) -> Vec<Move> {
         let mut arrived = std::mem::take(&mut staging.arrived);
         let mut records = Vec::new();
         for moving in &mut arrived {
             moving.records(self.cache.as_ref(), &mut records);
         }
-        if staging.copy(self, &records).is_err() {
+        let sent = match arrived.is_empty() {
+            true => Ok(()),
+            false => staging.send(self, &records, arrived),
+        };
+        let Ok(mut copied) = sent.and_then(|()| staging.take_copied(self, waits)) else {
             self.abandon();
             return Vec::new();
-        }
-        for moving in &mut arrived {
+        };
+        for moving in &mut copied {
             if let Some(piece) = moving.brought() {
                 staging.give(piece);
             }
         }
-        arrived
+        copied
     }
     /// Does jobs until all are done and no more can come: reads in the way that `moves` says, and by way of the arena if it is `staging`.
     fn move_jobs(&self, number: usize, mut moves: Moves, mut staging: Option<Staging<'_, Move>>) {
@@ -181,7 +208,8 @@ impl Server {
             self.deliver();
             // Reads that wait for room in the arena come before other jobs. Some of those that have room are on their way.
             let blocked = staging.as_ref().is_some_and(|s| !s.blocked.is_empty());
-            let (strikes, waits) = {
+            let copies = staging.as_ref().is_some_and(Staging::copies);
+            let (strikes, awaits) = {
                 let mut work = self.work();
                 loop {
                     if self.is_lost() {
@@ -206,11 +234,15 @@ impl Server {
                     }
                     let idle = taken.is_empty() && strikes.is_empty();
                     if !idle {
-                        break (strikes, false);
+                        break (strikes, Awaits::Nothing);
+                    }
+                    // They end soon, and jobs that come meanwhile find another thread.
+                    if copies {
+                        break (strikes, Awaits::Copies);
                     }
                     if !moves.is_empty() {
                         work.in_rings.push(number);
-                        break (strikes, true);
+                        break (strikes, Awaits::Ring);
                     }
                     if work.written_back {
                         return;
@@ -233,13 +265,13 @@ impl Server {
                     self.begin(&mut moves, staging, job);
                 }
             }
-            if waits || !moves.is_empty() {
-                moves.turn(waits);
+            if !moves.is_empty() {
+                moves.turn(awaits == Awaits::Ring);
             }
-            if waits {
+            if awaits == Awaits::Ring {
                 self.work().in_rings.retain(|&waiting| waiting != number);
             }
-            self.end_moves(&mut moves, staging);
+            self.end_moves(&mut moves, staging, awaits == Awaits::Copies);
         }
     }
 
@@ -301,7 +333,13 @@ impl Server {
                     cache.zero_rest(&run);
                     let cleared = staging.is_none();
                     self.make_room(moves, staging);
-                    self.advance(moves, staging, start(What::Pages { file, run, cleared }));
+                    let what = What::Pages {
+                        file,
+                        run,
+                        cleared,
+                        named: 0,
+                    };
+                    self.advance(moves, staging, start(what));
                 }
             }
             _ => unreachable!("it is for the ring"),
@@ -311,7 +349,7 @@ impl Server {
     fn make_room(&self, moves: &mut Moves, staging: &mut Option<Staging<'_, Move>>) {
         while moves.room() == 0 {
             moves.turn(true);
-            self.end_moves(moves, staging);
+            self.end_moves(moves, staging, false);
         }
     }
     /// Where in its file the next bytes of a read are, and how many of them one call reads; 0 if nothing is left.
@@ -428,15 +466,17 @@ impl Server {
         }
     }
 
-    /// Goes on with what has ended, until nothing more has.
-    fn end_moves(&self, moves: &mut Moves, staging: &mut Option<Staging<'_, Move>>) {
+    /// Goes on with what has ended, until nothing more has. With `waits` it waits for the oldest copies first.
+    fn end_moves(
+        &self,
+        moves: &mut Moves,
+        staging: &mut Option<Staging<'_, Move>>,
+        mut waits: bool,
+    ) {
         let mut runs = Vec::new();
         loop {
             let ended = moves.take_ended();
-            let arrives = staging.as_ref().is_some_and(|s| !s.arrived.is_empty());
-            if ended.is_empty() && !arrives {
-                break;
-            }
+            let idle = ended.is_empty();
             for (moving, result) in ended {
                 match self.next(moving, result, staging) {
                     Next::Goes(moving) => self.advance(moves, staging, moving),
@@ -444,29 +484,35 @@ impl Server {
                     Next::Ends(moving, error) => self.end_move(moving, error, &mut runs),
                 }
             }
-            self.bring_all(moves, staging, &mut runs);
+            let copied = match staging {
+                Some(staging) => self.bring(staging, std::mem::take(&mut waits)),
+                None => Vec::new(),
+            };
+            if idle && copied.is_empty() {
+                break;
+            }
+            self.go_on_with(copied, moves, staging, &mut runs);
             // The pieces that go on are submitted with what comes next, unless there is nothing else to wait for.
             moves.turn(false);
         }
         self.end_runs(runs);
     }
-    /// Has what is in the arena copied, and goes on with it and with what has waited for room.
-    fn bring_all(
+    /// Goes on with what was copied, and with what has waited for room, because places may have been given back.
+    fn go_on_with(
         &self,
+        copied: Vec<Move>,
         moves: &mut Moves,
         staging: &mut Option<Staging<'_, Move>>,
-        runs: &mut Vec<Ended>,
+        runs: &mut Vec<EndedRun>,
     ) {
-        let Some(own) = staging else { return };
-        let brought = self.bring(own);
-        let blocked = std::mem::take(&mut own.blocked);
-        for moving in brought {
+        let blocked = staging.as_mut().map(|own| std::mem::take(&mut own.blocked));
+        for moving in copied {
             match moving.is_whole() {
                 true => self.end_move(moving, None, runs),
                 false => self.advance(moves, staging, moving),
             }
         }
-        for moving in blocked {
+        for moving in blocked.into_iter().flatten() {
             self.advance(moves, staging, moving);
         }
     }
@@ -511,7 +557,7 @@ impl Server {
         }
     }
     /// Ends a move. Those of pages go to `runs`.
-    fn end_move(&self, moving: Move, error: Option<FileErrno>, runs: &mut Vec<Ended>) {
+    fn end_move(&self, moving: Move, error: Option<FileErrno>, runs: &mut Vec<EndedRun>) {
         let done = moving.done;
         match moving.what {
             What::Read { file, request, .. } => {
@@ -531,7 +577,12 @@ impl Server {
                 };
                 self.ended_of(&file, &request, result);
             }
-            What::Pages { run, .. } => runs.push((run, done as u64, error.map(|error| error.0))),
+            What::Pages { run, named, .. } => runs.push(EndedRun {
+                run,
+                got: done as u64,
+                error: error.map(|error| error.0),
+                named,
+            }),
         }
     }
     /// Ends a request that was a job.
@@ -583,12 +634,27 @@ impl Move {
                     piece.copy(0, piece.got, to, records);
                 }
             }
-            What::Pages { run, cleared, .. } => {
+            What::Pages {
+                run,
+                cleared,
+                named,
+                ..
+            } => {
                 let cache = cache.expect("it has pages");
-                let mut at = 0;
+                let (mut at, page) = (0, 1 << cache.page_bits);
                 if let Some(piece) = piece {
                     for (to, len) in cache.addresses(run, done, done + piece.got) {
                         piece.copy(at, len, to, records);
+                        // Where one record copies a whole page, the task that does it names the page.
+                        if len == page
+                            && len <= FILE_COPY_MOST as usize
+                            && let Some(record) = records.last_mut()
+                        {
+                            let number = (done + at) / page;
+                            record.page = run.word + number as u64 + 1;
+                            record.bits = run.bits(number);
+                            *named |= 1 << number;
+                        }
                         at += len;
                     }
                 }

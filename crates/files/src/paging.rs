@@ -18,6 +18,7 @@ use everwarp_runtime::{DevTask, Error};
 use crate::cache::{Asked, Brain, Cache, ORDER, ORDERS, PageWaiter, Ticket};
 use crate::errno::FileErrno;
 use crate::grants::How;
+use crate::moving::EndedRun;
 use crate::open_file::OpenFile;
 use crate::port::Port;
 use crate::request::{After, Op, Request, after, op_of};
@@ -101,7 +102,10 @@ impl Server {
     /// Passes on what the pager has decided.
     fn settle(&self, cache: &Cache, brain: &mut Brain) {
         let (mut jobs, mut done) = (Vec::new(), Vec::new());
+        // The thread that carries out orders waits for the last flushes.
+        let mut flushed = false;
         loop {
+            let ordered = self.order_here(cache, brain);
             let step = brain.pager.step();
             let Step {
                 reads,
@@ -140,10 +144,11 @@ impl Server {
                 let rest = pages.split_off(pages.len().min(TOGETHER));
                 jobs.push(Job::Write(std::mem::replace(&mut pages, rest)));
             }
-            if ended.is_empty() {
+            if ended.is_empty() && !ordered {
                 break;
             }
             for (ticket, result) in ended {
+                flushed = true;
                 self.ended(cache, brain, ticket, result.map_err(FileErrno));
             }
         }
@@ -152,9 +157,18 @@ impl Server {
             self.work().end(done, failed);
             self.push_jobs(jobs);
         }
-        if brain.pager.has_orders() || brain.pager.is_short() {
-            cache.bell.notify_all();
+        if flushed || brain.pager.has_orders() || brain.pager.is_short() {
+            cache.bell.ring(1);
         }
+    }
+    /// Carries out orders where the host reaches the words of pages. Returns whether there were any.
+    fn order_here(&self, cache: &Cache, brain: &mut Brain) -> bool {
+        if !cache.reaches || !brain.pager.has_orders() {
+            return false;
+        }
+        let orders: Vec<DevPageOrder> = brain.pager.orders(ORDERS).iter().map(record).collect();
+        brain.pager.answered(&cache.carry_out(&orders));
+        !orders.is_empty()
     }
 
     /// Opens a cached file for a task.
@@ -385,7 +399,12 @@ impl Server {
         let Some(cache) = &self.cache else { return };
         let read = |(file, run): (Arc<File>, Run)| {
             let (run, got, error) = self.read_run(cache, &file, run);
-            (run, got, error.map(|e| e.0))
+            EndedRun {
+                run,
+                got,
+                error: error.map(|e| e.0),
+                named: 0,
+            }
         };
         self.end_runs(runs.into_iter().map(read).collect());
     }
@@ -396,15 +415,20 @@ impl Server {
         let (got, error) = unsafe { self.system.read_ranges(file, &cache.ranges(&run), from) };
         (run, got as u64, error)
     }
-    /// Hands the pager reads that have ended: how many bytes there were, and an error number.
-    pub(crate) fn end_runs(&self, done: Vec<(Run, u64, Option<u32>)>) {
+    /// Hands the pager reads that have ended.
+    pub(crate) fn end_runs(&self, mut done: Vec<EndedRun>) {
         let Some(cache) = &self.cache else { return };
         if done.is_empty() {
             return;
         }
+        for end in &mut done {
+            end.named |= cache.name(&end.run, end.got);
+        }
         let mut brain = cache.brain();
-        for (run, got, error) in done {
-            brain.pager.read_done(run, got, error);
+        for end in done {
+            brain
+                .pager
+                .read_done(end.run, end.got, end.error, end.named);
         }
         self.settle(cache, &mut brain);
     }
@@ -481,13 +505,20 @@ impl Server {
             }
             let mut carried = false;
             if brain.pager.has_orders() {
-                let orders = brain.pager.orders(ORDERS);
+                let orders = match cache.reaches {
+                    // `settle` carries them out.
+                    true => Vec::new(),
+                    false => brain.pager.orders(ORDERS),
+                };
                 if !orders.is_empty() {
+                    // Other threads have the lock meanwhile.
+                    drop(brain);
                     let answers = self.carry_out(cache, port, &orders)?;
+                    brain = cache.brain();
                     brain.pager.answered(&answers);
+                    carried = true;
                 }
                 self.settle(cache, &mut brain);
-                carried = !orders.is_empty();
             }
             if self.work().giving.waits() {
                 // The last completion may ring for this thread, and that takes the lock.

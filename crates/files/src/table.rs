@@ -86,12 +86,18 @@ impl<'f> PageTable<'f> {
         // SAFETY: inside the live table; the host wrote the order before it submitted the task that carries it out, and does
         // not look before that task has ended.
         let order = unsafe { at.read() };
+        let answer = self.do_order(&order);
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).value).write(answer) };
+    }
+    /// Does what an order says. Returns the answer.
+    pub(crate) fn do_order(self, order: &DevPageOrder) -> u64 {
         let Some(word) = self.word(order.page) else {
-            return;
+            return 0;
         };
         let written = self.written(order.frame);
         let evict = |how| word.evict(order.frame, written, how) as u64;
-        let answer = match order.op {
+        match order.op {
             PAGE_ORDER_FILL => {
                 word.fill(order.value);
                 0
@@ -105,9 +111,7 @@ impl<'f> PageTable<'f> {
                 0
             }
             _ => 0,
-        };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).value).write(answer) };
+        }
     }
     /// Where the byte at an offset of a frame is.
     fn address(self, frame: u32, at: u64) -> DevPtr<u8> {

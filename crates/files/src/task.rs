@@ -375,7 +375,7 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
         FILE_DOOR_COPY => {
             let (first, count) = (task.lo(), task.hi());
             // SAFETY: the host submits this for bytes that are in the arena, and for memory of the engine that waits for them.
-            if !(first..first + count).all(|number| unsafe { copy(files, number) }) {
+            if !(first..first + count).all(|number| unsafe { copy(files, pages, number) }) {
                 task.fault(arg);
             }
         }
@@ -393,14 +393,15 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
 ///
 /// # Safety
 /// - The tables are those of a live `Files`, and what the record names is memory that no task uses.
-unsafe fn copy(files: &DevFiles, number: u32) -> bool {
+unsafe fn copy(files: &DevFiles, pages: PageTable<'_>, number: u32) -> bool {
     if number >= files.copy_slots {
         return false;
     }
     let at = (files.copies.address() as *const DevFileCopy).wrapping_add(number as usize);
     // SAFETY: inside the live table; the host wrote it before it submitted the task that reads it, and does not write it again before
     // that task has ended.
-    let DevFileCopy { from, len, to } = unsafe { at.read() };
+    let record = unsafe { at.read() };
+    let DevFileCopy { from, len, to, .. } = record;
     let end = u64::from(from) + u64::from(len);
     let zeros = from == FILE_COPY_ZEROS;
     let congruent = (u64::from(from) ^ to) % 16 == 0;
@@ -415,6 +416,10 @@ unsafe fn copy(files: &DevFiles, number: u32) -> bool {
             true => to.write_bytes(0, len as usize),
             false => to.copy_from_nonoverlapping(source, len as usize),
         }
+    }
+    let page = record.page.checked_sub(1);
+    if let Some(page) = page.and_then(|page| pages.word(page)) {
+        page.fill(record.bits);
     }
     true
 }

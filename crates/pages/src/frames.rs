@@ -12,6 +12,8 @@ pub(crate) enum Phase {
     Unfilled,
     /// A page is in it.
     Here,
+    /// A page is in it, and an order that may take the page out is on its way.
+    Leaving,
     /// An order that may take written parts is on its way.
     Taking,
     /// Written parts are on their way to the file.
@@ -27,7 +29,7 @@ pub(crate) struct Frame<W> {
     pub(crate) word: u64,
     /// Whether the word gets the mark.
     pub(crate) mark: bool,
-    /// Tasks that wait for the page.
+    /// Tasks that wait for the page: while it is read, and until it is known whether it has left.
     pub(crate) waiters: Vec<W>,
 }
 

@@ -1,9 +1,12 @@
 //! What the host decides about pages.
 //!
 //! Events come in (a task misses a page, a read or a write is done, a file is to be flushed), and what is to be done comes out:
-//! reads, writes, tasks that go on ([`Step`]), and orders for the door ([`Order`]), which change the words of pages. While
-//! orders are on their way nothing else may happen to a pager: its caller holds a lock, carries them out, and hands the answers
-//! to [`Pager::answered`]. So a miss that a task reports after its page has left is seen after that as well.
+//! reads, writes, tasks that go on ([`Step`]), and orders for the door ([`Order`]), which change the words of pages. One batch of
+//! orders is on its way at a time, until its answers come to [`Pager::answered`]. Other events may come meanwhile, so no lock is
+//! held while the door carries the orders out.
+//!
+//! A miss may therefore come before the answer that its page has left. So a frame whose page may be leaving keeps the tasks that
+//! miss the page, and the answer decides: they go on if the page is still there, and else the page is read for them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -48,6 +51,18 @@ pub struct Run {
     pub frames: Vec<u32>,
     /// How many bytes the file has of them. The rest of the last frame is to be zeroed.
     pub bytes: u64,
+    /// The number of the first page's word; those of the others follow.
+    pub word: u64,
+    /// A bit for each page whose word gets the mark, the lowest for the first page.
+    pub marks: u64,
+}
+
+impl Run {
+    /// The bits that the word of a page gets once the page is there, by its place in the run.
+    #[must_use]
+    pub fn bits(&self, at: usize) -> u64 {
+        filled(self.frames[at], self.marks >> at & 1 == 1)
+    }
 }
 
 /// Written parts of a page that are to be written to the file.
@@ -383,7 +398,7 @@ impl<W, T> Pager<W, T> {
         };
         if let Some(frame) = self.frames.of(word) {
             let record = self.frames.at(frame);
-            if record.phase == Phase::Reading {
+            if matches!(record.phase, Phase::Reading | Phase::Leaving) {
                 record.waiters.push(waiter);
             } else {
                 let bits = filled(frame, false);
@@ -498,15 +513,16 @@ impl<W, T> Pager<W, T> {
             let size = self.file(file).map_or(0, |f| f.size);
             let bytes = size.saturating_sub(page * page_size).min(page_size);
             self.stats.read += 1;
-            if self.frames.at(frame).waiters.is_empty() {
-                self.stats.ahead += 1;
-            }
+            let record = self.frames.at(frame);
+            let (word, mark) = (record.word, u64::from(record.mark));
+            self.stats.ahead += u64::from(record.waiters.is_empty());
             match runs.last_mut() {
                 Some(run)
                     if run.file == file
                         && run.first + run.frames.len() as u64 == page
                         && run.frames.len() < RUN_MOST =>
                 {
+                    run.marks |= mark << run.frames.len();
                     run.frames.push(frame);
                     run.bytes += bytes;
                 }
@@ -515,23 +531,28 @@ impl<W, T> Pager<W, T> {
                     first: page,
                     frames: vec![frame],
                     bytes,
+                    word,
+                    marks: mark,
                 }),
             }
         }
         self.stats.runs += runs.len() as u64;
         self.out.reads.extend(runs);
     }
-    /// A read is done: `got` bytes are there; if there are fewer than the file should have, `error` says why.
-    pub fn read_done(&mut self, run: Run, got: u64, error: Option<u32>) {
+    /// A read is done: `got` bytes are there; if there are fewer than the file should have, `error` says why. `named` has a bit for
+    /// each page whose word has its [bits](Run::bits) already, the lowest for the first page; it is of no use for pages that have
+    /// not come.
+    pub fn read_done(&mut self, run: Run, got: u64, error: Option<u32>, named: u64) {
         self.rests = false;
         let page_size = self.page_size();
         let single = run.frames.len() == 1;
         for (at, frame) in run.frames.into_iter().enumerate() {
+            let bit = |bits: u64| bits >> at & 1;
             let before = at as u64 * page_size;
             let wants = run.bytes.saturating_sub(before).min(page_size);
             let has = got.saturating_sub(before);
             if has >= wants {
-                self.arrived(frame);
+                self.arrived(frame, bit(named) == 1);
             } else if single {
                 let error = error.unwrap_or(self.shape.shorter);
                 for waiter in std::mem::take(&mut self.frames.at(frame).waiters) {
@@ -546,15 +567,17 @@ impl<W, T> Pager<W, T> {
                     first: run.first + at as u64,
                     frames: vec![frame],
                     bytes: wants,
+                    word: run.word + at as u64,
+                    marks: bit(run.marks),
                 });
             }
         }
         self.serve();
     }
-    fn arrived(&mut self, frame: u32) {
+    fn arrived(&mut self, frame: u32, is_named: bool) {
         let record = self.frames.at(frame);
-        let bits = filled(frame, record.mark);
-        if record.waiters.is_empty() {
+        let bits = filled(frame, record.mark && !is_named);
+        if record.waiters.is_empty() && !is_named {
             record.phase = Phase::Unfilled;
             self.unfilled.push(frame);
             return;
@@ -667,10 +690,13 @@ impl<W, T> Pager<W, T> {
         self.wanted.clear();
     }
 
-    /// Orders for the door, up to `most`. Their answers go to [`answered`](Self::answered) before anything else happens.
+    /// Orders for the door, up to `most`. Their answers go to [`answered`](Self::answered) before there are further orders.
+    ///
+    /// # Panics
+    /// Earlier orders have no answers yet.
     #[must_use]
     pub fn orders(&mut self, most: usize) -> Vec<Order> {
-        debug_assert!(self.sent.is_empty());
+        assert!(self.sent.is_empty(), "the orders before have their answers");
         let mut sent = std::mem::take(&mut self.sent);
         let order = |kind, frame: u32, word| (Order { kind, frame, word }, Origin::Clock);
         while sent.len() < most
@@ -784,13 +810,13 @@ impl<W, T> Pager<W, T> {
                 };
                 match record.phase {
                     Phase::Here if sent.len() < most => {
-                        record.phase = Phase::Taking;
+                        record.phase = Phase::Leaving;
                         let kind = OrderKind::Evict(how);
                         sent.push((Order { kind, frame, word }, origin));
                         clearing.sent += 1;
                     }
                     Phase::Free => {}
-                    Phase::Here => kept.push((frame, word)),
+                    Phase::Here | Phase::Leaving => kept.push((frame, word)),
                     _ if clearing.aim == Aim::Refresh => {}
                     Phase::Reading if !record.waiters.is_empty() => clearing.refused = true,
                     _ => kept.push((frame, word)),
@@ -810,7 +836,7 @@ impl<W, T> Pager<W, T> {
         }
         // More than are lacking: some of them are held or were used.
         let most = most.min(sent.len() + (2 * lacking).max(16));
-        // No frame twice: the tasks of the door run at the same time.
+        // A frame that is leaving is not asked a second time: the tasks of the door run at the same time.
         for _ in 0..frames {
             if sent.len() >= most || self.sweep == 0 {
                 break;
@@ -819,6 +845,7 @@ impl<W, T> Pager<W, T> {
             let frame = self.frames.next();
             let record = self.frames.at(frame);
             if record.phase == Phase::Here {
+                record.phase = Phase::Leaving;
                 let kind = OrderKind::Evict(Eviction::Clock);
                 let word = record.word;
                 sent.push((Order { kind, frame, word }, Origin::Clock));
@@ -870,16 +897,28 @@ impl<W, T> Pager<W, T> {
                 }
                 OrderKind::Evict(_) if answer == u64::from(PAGE_GONE) => {
                     self.stats.evicted += 1;
+                    // These have missed the page after it had left.
+                    let waiters = std::mem::take(&mut self.frames.at(frame).waiters);
                     self.frames.vacate(frame);
+                    let first = self.file(file).map_or(0, |f| f.first);
+                    for waiter in waiters {
+                        self.want(file, word - first, waiter);
+                    }
                 }
                 OrderKind::Evict(_) => {
                     let dirty = answer == u64::from(PAGE_IS_DIRTY);
+                    // These have missed it before it was there. They hold it, so it has not left.
+                    let bits = filled(frame, false);
+                    for waiter in std::mem::take(&mut self.frames.at(frame).waiters) {
+                        let result = Ok(Wanted { bits });
+                        self.out.done.push(Done { waiter, result });
+                    }
                     match origin {
                         Origin::Clock if dirty => {
                             self.frames.at(frame).phase = Phase::Taking;
                             self.dirty.push(frame);
                         }
-                        Origin::Clock => {}
+                        Origin::Clock => self.frames.at(frame).phase = Phase::Here,
                         Origin::Clearing(number) => {
                             self.frames.at(frame).phase = Phase::Here;
                             let mut clearings = self.clearings.iter_mut();
@@ -918,11 +957,6 @@ impl<W, T> Pager<W, T> {
         let asked = self.waiting.len() + self.wanted.len();
         let target = (frames / 32 + asked).min(frames);
         target.min(elsewhere as usize).saturating_sub(free)
-    }
-    /// How many orders are on their way.
-    #[cfg(test)]
-    pub(crate) fn sent_orders(&self) -> usize {
-        self.sent.len()
     }
     /// Whether tasks wait for frames.
     pub fn is_short(&self) -> bool {

@@ -369,18 +369,23 @@ EW_FN void file_copy(const DevFiles& files, u32 from, u32 len, u64 to, u32 lane)
   }
 }
 
-// The warp: copies what up to 32 records say. False if one of them says something that cannot be.
+// The warp: copies what up to 32 records say, and then names the pages that are there. False if a record says something that cannot be.
 EW_FN bool file_copies(const DevFiles& files, u32 first, u32 count, u32 lane) {
   u64 place = 0, to = 0;
-  if (lane < count && first + lane < files.copy_slots) {
-    load_pair((const u64*)(files.copies + first + lane), place, to, relaxed, sys);
-  }
+  const u64* record = (const u64*)(files.copies + first + lane);
+  const bool own = lane < count && first + lane < files.copy_slots;
+  if (own) load_pair(record, place, to, relaxed, sys);
   const u32 from = (u32)place, len = (u32)(place >> 32);
   const bool fits = from == FILE_COPY_ZEROS || (from <= files.arena_bytes && len <= files.arena_bytes - from && ((from ^ (u32)to) & 15) == 0);
   if (!__all_sync(ALL, fits && len <= FILE_COPY_MOST) || count > WARP) return false;
   for (u32 i = 0; i < count; i++) {
     file_copy(files, __shfl_sync(ALL, from, i), __shfl_sync(ALL, len, i), __shfl_sync(ALL, to, i), lane);
   }
+  // What other lanes have copied comes before the release of each lane. The page is loaded only now, because the copies need all registers.
+  __syncwarp();
+  u64 page = 0, bits = 0;
+  if (own) load_pair(record + 2, page, bits, relaxed, sys);
+  if (page != 0 && page <= files.pages.count) PageWord{files.pages.words + page - 1}.fill(bits);
   return true;
 }
 
