@@ -512,7 +512,8 @@ fn payload_that_ends_although_it_was_passed_on_is_noticed(folder: &Path) -> Resu
 
 fn payload_of_a_dead_letter_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
     write_broker(folder, 8)?;
-    let right = "if (shows() || serves && (load(&cells[at].head, relaxed, gpu) & MESSAGE_PAYLOAD) != 0)";
+    let right =
+        "if (shows() || serves && (load(&cells[at].head, relaxed, gpu) & MESSAGE_PAYLOAD) != 0)";
     is_noticed(folder, "actor.cuh", right, "if (shows())", 400)
 }
 
