@@ -134,7 +134,8 @@ pub enum Rights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileHandle(pub u32);
 
-/// Counters, all of one moment: each request that the host has taken is served, failed or in flight.
+/// Counters. Those of requests are of one moment: each request that the host has taken is served, failed or in flight. Times are those of
+/// all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
     /// Requests that were done.
@@ -151,4 +152,18 @@ pub struct FileStats {
     pub open: usize,
     /// Bytes of the arena that reads have (`FilesConfig::arena`).
     pub arena: u64,
+    /// How often the host has taken requests, one or more at a time.
+    pub takes: u64,
+    /// The most jobs that have waited for a thread at a time. A job is a request, or up to 16 reads or write-backs of pages.
+    pub queued_most: u64,
+    /// Copies from the arena, each of up to 16 KiB, and batches in which threads have submitted them.
+    pub copies: u64,
+    /// See `copies`.
+    pub copy_batches: u64,
+    /// How long threads have waited for copies.
+    pub copy_wait: Duration,
+    /// How long orders of the page cache were on their way to the engine and back, one batch at a time (`PageStats::order_batches`).
+    pub order_wait: Duration,
+    /// How long threads have waited for the lock of the page cache.
+    pub lock_wait: Duration,
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use everwarp_contract::files::FILE_DOOR_STEP;
 use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
@@ -401,10 +402,11 @@ impl Files {
         let server = &self.server;
         let mut refused = [0];
         self.control.read_at(1, &mut refused)?;
-        let ([served, failed], in_flight, bytes) = {
+        let ([served, failed], in_flight, bytes, queued_most) = {
             let work = server.work();
-            (work.ended, work.unanswered, work.bytes)
+            (work.ended, work.unanswered, work.bytes, work.jobs_most)
         };
+        let counters = &server.counters;
         Ok(FileStats {
             served,
             failed,
@@ -413,6 +415,16 @@ impl Files {
             bytes,
             open: server.handles.open(),
             arena: server.arena.as_ref().map_or(0, Arena::used),
+            takes: counters.takes.get(),
+            queued_most: queued_most as u64,
+            copies: counters.copies.get(),
+            copy_batches: counters.copy_batches.get(),
+            copy_wait: counters.copy_wait.get(),
+            order_wait: counters.order_wait.get(),
+            lock_wait: match &server.cache {
+                Some(cache) => cache.lock_wait.get(),
+                None => Duration::ZERO,
+            },
         })
     }
 }

@@ -21,6 +21,7 @@ use crate::arena::Arena;
 use crate::bell::Bell;
 use crate::cache::{self, Cache};
 use crate::class::{Jobs, RequestClass};
+use crate::counters::Counters;
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::execute;
@@ -89,6 +90,8 @@ pub(crate) struct Strike {
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) jobs: Jobs<Job>,
+    /// The most jobs that have waited at a time.
+    pub(crate) jobs_most: usize,
     /// Threads that wait for their rings, by their numbers.
     pub(crate) in_rings: Vec<usize>,
     /// Requests that each thread with a ring has to give up.
@@ -136,6 +139,7 @@ pub(crate) struct Server {
     /// Where files are read first, if the host does not reach the memory of the engine.
     pub(crate) arena: Option<Arena>,
     pub(crate) waits: Waits,
+    pub(crate) counters: Counters,
     /// Threads that do jobs.
     pub(crate) workers: usize,
     /// What wakes each of them while it waits for its ring; empty if they have none.
@@ -195,6 +199,7 @@ impl Server {
         } = parts;
         let work = Work {
             jobs: Jobs::new(workers),
+            jobs_most: 0,
             in_rings: Vec::new(),
             strikes: vec![Vec::new(); wakes.len()],
             bytes: 0,
@@ -217,6 +222,7 @@ impl Server {
             cache,
             arena,
             waits,
+            counters: Counters::default(),
             workers,
             wakes,
             bytes_most,
@@ -273,6 +279,7 @@ impl Server {
                 work.jobs.push(job, class);
             }
             let added = work.jobs.len() - before;
+            work.jobs_most = work.jobs_most.max(before + added);
             // Those that wait for their rings have something to do already, so they come last.
             let wanted = added.saturating_sub(self.jobs.waiting());
             let first = work.in_rings.len().saturating_sub(wanted);
@@ -365,6 +372,7 @@ impl Server {
             if count == u64::from(FILE_ENDED) {
                 return Ok(());
             }
+            self.counters.takes.add(1);
             // A task that wrote elsewhere could report anything.
             let count = count.min(FILE_TAKE_STEP.into()) as usize;
             let first = (taken % slots as u64) as usize;

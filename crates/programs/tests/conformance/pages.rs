@@ -116,6 +116,13 @@ fn pages_keep_every_addition(select: Select) {
             stats.evicted > 0 && stats.written > 0 && stats.failed == 0,
             "{stats:?}"
         );
+        // Each page that has left has had an order.
+        assert!(
+            stats.orders > stats.evicted && stats.order_batches <= stats.orders,
+            "{stats:?}"
+        );
+        let own = walk.files.stats().expect("there are counters");
+        assert!(own.takes > 0 && own.queued_most > 0, "{own:?}");
         // What is not synced is written at the end.
         let tasks = walk.tasks(1).expect("there is room");
         assert_eq!(run(&engine, &tasks), (walkers.into(), 0));
@@ -383,6 +390,13 @@ fn pages_come_through_an_arena_with_too_little_room(select: Select) {
         wait_until("every place has come back", || {
             walk.files.stats().expect("there are counters").arena == 0
         });
+        let own = walk.files.stats().expect("there are counters");
+        assert!(
+            own.copy_batches > 0 && own.copies >= own.copy_batches,
+            "{own:?}"
+        );
+        let waits = [own.copy_wait, own.order_wait];
+        assert!(!waits.contains(&Duration::ZERO), "{own:?}");
     }
 }
 
