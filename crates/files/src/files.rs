@@ -147,7 +147,7 @@ impl Files {
             threads => threads as usize,
         };
         let rings = rings(config.backend, threads)?;
-        let arena = Arena::new(engine, config.arena.or_environment()?, threads)?;
+        let arena = Arena::new(engine, config.arena.or_environment(threads)?, threads)?;
         let cache = Cache::new(engine, config.cache, config.handles, arena.is_none())?;
         let sockets = match config.sockets {
             0 => config.handles,
