@@ -173,6 +173,8 @@ pub struct FileStats {
     pub arena: u64,
     /// How often the host has taken requests, one or more at a time.
     pub takes: u64,
+    /// Reads of up to 64 KiB that were alone, and were done by the thread that had taken them, because the system had the bytes in its cache.
+    pub lone_reads: u64,
     /// The most jobs that have waited for a thread at a time. A job is a request, or up to 16 reads or write-backs of pages.
     pub queued_most: u64,
     /// Copies from the arena, each of up to 16 KiB, and batches in which threads have submitted them.

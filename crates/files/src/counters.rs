@@ -35,6 +35,8 @@ impl TimeSum {
 pub(crate) struct Counters {
     /// How often requests were taken, some at a time.
     pub(crate) takes: Count,
+    /// Reads that the thread that takes requests has done itself.
+    pub(crate) lone_reads: Count,
     /// Records of copies that were submitted, and batches of them.
     pub(crate) copies: Count,
     pub(crate) copy_batches: Count,

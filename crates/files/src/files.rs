@@ -416,6 +416,7 @@ impl Files {
             open: server.handles.open(),
             arena: server.arena.as_ref().map_or(0, Arena::used),
             takes: counters.takes.get(),
+            lone_reads: counters.lone_reads.get(),
             queued_most: queued_most as u64,
             copies: counters.copies.get(),
             copy_batches: counters.copy_batches.get(),

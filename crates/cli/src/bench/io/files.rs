@@ -181,6 +181,7 @@ fn emit_counted(
     let row = row(cx, (Role::Ours, what), units, measured)
         .raw("requests", own.served as f64)
         .raw("requests_each_take", each(own.served, own.takes))
+        .raw("lone_reads", own.lone_reads as f64)
         .raw("refused", own.refused as f64)
         .raw("queued_most", own.queued_most as f64)
         .raw("copies", own.copies as f64)
