@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use everwarp_contract::files::FILE_DOOR_STEP;
+use everwarp_contract::files::{FILE_DOOR_STEP, FILE_TAKE_STEP};
 use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
 use everwarp_io::{Backend, Connection, Events, Listener, Network};
 use everwarp_pages::PageStats;
@@ -56,6 +56,7 @@ pub struct Files {
     server: Arc<Server>,
     control: Arc<Buffer<u64>>,
     requests: Arc<Buffer<u64>>,
+    copied: Arc<Buffer<u64>>,
     done: Arc<Buffer<u64>>,
     serving: Mutex<Serving>,
     backend: Backend,
@@ -172,6 +173,7 @@ impl Files {
             rings: Mutex::new(rings),
             control: buffer(size_of::<DevFileControl>() / 8)?,
             requests: buffer(config.requests as usize * REQUEST)?,
+            copied: Arc::new(engine.near_buffer(FILE_TAKE_STEP as usize * REQUEST)?),
             done: Arc::new(engine.near_buffer(slots * DONE)?),
             serving: Mutex::default(),
         })
@@ -184,6 +186,7 @@ impl Files {
             done: DevPtr::new(self.done.ptr().address()),
             control: DevPtr::new(self.control.ptr().address()),
             slots: (self.requests.len() / REQUEST) as u32,
+            copied: DevPtr::new(self.copied.ptr().address()),
             done_slots: (self.done.len() / DONE) as u32,
             pages: match &self.server.cache {
                 Some(cache) => cache.tables(),
@@ -343,7 +346,7 @@ impl Files {
         let port = Port {
             instance: instance.clone(),
             door,
-            requests: self.requests.clone(),
+            copied: self.copied.clone(),
             done: self.done.clone(),
         };
         let handover = self.server.handover.lock();
@@ -447,7 +450,7 @@ impl Files {
         if self.server.close(&port).is_err() {
             // The engine has ended, or is parked. If it is resumed, tasks of the door may still look at the rings.
             self.server.abandon();
-            std::mem::forget((port.clone(), self.control.clone()));
+            std::mem::forget((port.clone(), self.requests.clone(), self.control.clone()));
         }
         // A panic of a thread was printed.
         threads.into_iter().for_each(|t| drop(t.join()));

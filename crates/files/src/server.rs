@@ -362,7 +362,6 @@ impl Server {
         self.engine.submit_lasting(wait.arg(taken))
     }
     fn take_all(&self, port: &Port) -> Result<(), Error> {
-        let slots = port.requests.len() / REQUEST;
         let mut words = vec![0; FILE_TAKE_STEP as usize * REQUEST];
         let mut driver = Driver::default();
         let mut taken = 0_u64;
@@ -375,14 +374,9 @@ impl Server {
             self.counters.takes.add(1);
             // A task that wrote elsewhere could report anything.
             let count = count.min(FILE_TAKE_STEP.into()) as usize;
-            let first = (taken % slots as u64) as usize;
-            let split = count.min(slots - first);
-            let (one, two) = words[..count * REQUEST].split_at_mut(split * REQUEST);
-            port.requests.read_at(first * REQUEST, one)?;
-            if !two.is_empty() {
-                port.requests.read_at(0, two)?;
-            }
-            let records = words[..count * REQUEST].chunks_exact(REQUEST);
+            let words = &mut words[..count * REQUEST];
+            port.copied.read_at(0, words)?;
+            let records = words.chunks_exact(REQUEST);
             let records: Vec<DevFileRequest> = records.map(record_of).collect();
             let is_page =
                 |record: &&DevFileRequest| matches!(op_of(record), FILE_PAGE | FILE_PREFETCH);
