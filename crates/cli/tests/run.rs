@@ -37,6 +37,20 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
+#[test]
+fn an_arena_without_room_is_refused_by_the_name_of_its_variable() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everwarp"));
+    command.args(["run", "words", "--engine", "cpu", "--generate", "1"]);
+    let output = everwarp_testkit::output(command.env("EVERWARP_FILE_ARENA", "5"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let says = "EVERWARP_FILE_ARENA is `5`: give a number, the arena's bytes, from ";
+    assert!(
+        output.stdout.is_empty() && errors.contains(says),
+        "{errors}"
+    );
+}
+
 /// A program of the list used to run `noop` when the command had no code for it.
 #[test]
 fn every_listed_program_runs_itself() {

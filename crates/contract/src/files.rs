@@ -1,8 +1,9 @@
 //! Files of native tasks: the ring of their requests, and the completions that become tasks.
 //!
 //! A request is a slot of a ring in the engine's memory. The task that makes it reserves a number in `reserved`, fills the
-//! slot `number % slots`, and writes `turn = number + 1` last, with release. The host copies requests in their order and says
-//! so with `taken`, which a task writes for it; then the slots are free.
+//! slot `number % slots`, and writes `turn = number + 1` last, with release. A task of the door copies requests in their order to memory of
+//! the host, and reports how many there are. When the host has read them, it says so with `taken`, which a task writes for it; then
+//! the slots are free.
 //!
 //! The host sleeps in a submission that holds its group, the *bell*. Who makes a request takes the bell and ends the group.
 //! Taking and hanging up the bell are exchanges of one word, so either the host's task sees the request, or the task that
@@ -400,7 +401,7 @@ crate::dev_struct! {
         pub arena_bytes: u32,
         /// How many records `copies` has.
         pub copy_slots: u32,
-        /// Spelled-out hole.
-        pub hole: u64,
+        /// The next requests: copies of the slots whose number a task has reported, up to `FILE_TAKE_STEP`, in memory of the host.
+        pub copied: DevPtr<DevFileRequest>,
     }
 }

@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use everwarp_contract::{DevFileCopy, DevFiles, DevPtr, DevType};
 use everwarp_runtime::{Buffer, Engine, EngineKind};
 
-use crate::config::ArenaConfig;
+use crate::config::{ARENA_UNIT, ArenaConfig};
 use crate::error::FilesError;
 
-/// Bytes in which places are counted.
-const UNIT: usize = 4096;
+const UNIT: usize = ARENA_UNIT as usize;
 /// Bytes of a thread's region, unless the configuration says otherwise.
 const REGION: u64 = 2 << 20;
 /// Batches of copies that a thread has on their way at a time, and the records of each.
@@ -47,19 +46,21 @@ impl Arena {
         if engine.kind() == EngineKind::Cpu && !config.always {
             return Ok(None);
         }
-        let bytes = match config.bytes {
-            0 => REGION * threads as u64,
-            bytes => bytes,
+        let config = ArenaConfig {
+            bytes: match config.bytes {
+                0 => REGION * threads as u64,
+                bytes => bytes,
+            },
+            ..config
         };
-        let units = bytes / (UNIT * threads) as u64;
-        if units == 0 || bytes > 1 << 30 {
+        if !config.has_room(threads) {
             return Err(FilesError::Size {
                 what: "ArenaConfig::bytes",
                 rule: "4096 for each thread at least, and 2^30 at most",
-                value: bytes,
+                value: config.bytes,
             });
         }
-        let units = units as usize;
+        let units = config.bytes as usize / (UNIT * threads);
         let bytes: Buffer<u8> = engine.near_buffer(units * UNIT * threads)?;
         let host = match bytes.near() {
             Some(first) => first.as_ptr().expose_provenance(),

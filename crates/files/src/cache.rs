@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout};
 use everwarp_pages::{CachedFile, Pager, Run, Shape};
@@ -13,6 +13,7 @@ use everwarp_runtime::{Buffer, Engine};
 
 use crate::bell::Bell;
 use crate::config::CacheConfig;
+use crate::counters::TimeSum;
 use crate::errno::FileErrno;
 use crate::error::FilesError;
 use crate::grants::How;
@@ -97,6 +98,8 @@ pub(crate) struct Cache {
     /// Whether the host reaches frames and words by their addresses.
     pub(crate) reaches: bool,
     brain: Mutex<Brain>,
+    /// Waits for that lock.
+    pub(crate) lock_wait: TimeSum,
     /// Rings when there may be orders.
     pub(crate) bell: Bell,
 }
@@ -156,6 +159,7 @@ impl Cache {
                 files: HashMap::new(),
                 by_key: HashMap::new(),
             }),
+            lock_wait: TimeSum::default(),
             bell: Bell::default(),
         }))
     }
@@ -175,7 +179,16 @@ impl Cache {
         }
     }
     pub(crate) fn brain(&self) -> MutexGuard<'_, Brain> {
-        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
+        // The clock is read only if the lock is not free.
+        match self.brain.try_lock() {
+            Ok(brain) => return brain,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let begin = Instant::now();
+        let brain = self.brain.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lock_wait.add_since(begin);
+        brain
     }
     /// Waits until something has happened, or for some time.
     pub(crate) fn sleep<'b>(

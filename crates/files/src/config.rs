@@ -48,21 +48,40 @@ pub struct ArenaConfig {
 
 /// The variable that sets the arena's size, and has it used on the CPU engine.
 const ARENA_SETTING: &str = "EVERWARP_FILE_ARENA";
+/// Bytes in which places of an arena are counted: each thread has one at least.
+pub(crate) const ARENA_UNIT: u64 = 4096;
+/// The most bytes of an arena.
+pub(crate) const ARENA_MOST: u64 = 1 << 30;
 
 impl ArenaConfig {
     /// This configuration, or that of the environment if this one says nothing.
     ///
     /// # Errors
-    /// The variable's value is not a number.
-    pub(crate) fn or_environment(self) -> Result<Self, FilesError> {
+    /// The variable's value is no number of bytes that this many threads can have.
+    pub(crate) fn or_environment(self, threads: usize) -> Result<Self, FilesError> {
         if self != Self::default() {
             return Ok(self);
         }
-        let bytes = number_of(ARENA_SETTING, "the arena's bytes")?;
-        Ok(Self {
-            bytes: bytes.unwrap_or(0),
-            always: bytes.is_some(),
-        })
+        let least = ARENA_UNIT * threads as u64;
+        let what = format!("the arena's bytes, from {least} to {ARENA_MOST}");
+        match number_of(ARENA_SETTING, &what)? {
+            None => Ok(self),
+            Some(bytes) => Self::of_setting(bytes, threads).ok_or(FilesError::Setting {
+                name: ARENA_SETTING,
+                what,
+                value: bytes.to_string(),
+            }),
+        }
+    }
+    /// What the variable says; `None` if that cannot be.
+    fn of_setting(bytes: u64, threads: usize) -> Option<Self> {
+        let always = true;
+        let config = Self { bytes, always };
+        (bytes == 0 || config.has_room(threads)).then_some(config)
+    }
+    /// Whether its bytes are enough for each thread, and not too many.
+    pub(crate) fn has_room(self, threads: usize) -> bool {
+        (ARENA_UNIT * threads as u64..=ARENA_MOST).contains(&self.bytes)
     }
 }
 
@@ -134,7 +153,8 @@ pub enum Rights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileHandle(pub u32);
 
-/// Counters, all of one moment: each request that the host has taken is served, failed or in flight.
+/// Counters. Those of requests are of one moment: each request that the host has taken is served, failed or in flight. Times are those of
+/// all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
     /// Requests that were done.
@@ -151,4 +171,37 @@ pub struct FileStats {
     pub open: usize,
     /// Bytes of the arena that reads have (`FilesConfig::arena`).
     pub arena: u64,
+    /// How often the host has taken requests, one or more at a time.
+    pub takes: u64,
+    /// Reads of up to 64 KiB that were alone, and were done by the thread that had taken them, because the system had the bytes in its cache.
+    pub lone_reads: u64,
+    /// The most jobs that have waited for a thread at a time. A job is a request, or up to 16 reads or write-backs of pages.
+    pub queued_most: u64,
+    /// Copies from the arena, each of up to 16 KiB, and batches in which threads have submitted them.
+    pub copies: u64,
+    /// See `copies`.
+    pub copy_batches: u64,
+    /// How long threads have waited for copies.
+    pub copy_wait: Duration,
+    /// How long orders of the page cache were on their way to the engine and back, one batch at a time (`PageStats::order_batches`).
+    pub order_wait: Duration,
+    /// How long threads have waited for the lock of the page cache.
+    pub lock_wait: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_gives_an_arena_room_for_each_thread_or_none() {
+        let of = |bytes| ArenaConfig::of_setting(bytes, 8);
+        for bytes in [1, 5, 8 * ARENA_UNIT - 1, ARENA_MOST + 1, u64::MAX] {
+            assert_eq!(of(bytes), None, "{bytes}");
+        }
+        for bytes in [0, 8 * ARENA_UNIT, ARENA_MOST] {
+            let always = true;
+            assert_eq!(of(bytes), Some(ArenaConfig { bytes, always }));
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! have ended, and not before: an engine that is parked meanwhile, or loaded with another image, has them still.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use everwarp_contract::files::{FILE_COPY_MOST, FILE_COPY_ZEROS, FILE_DOOR_COPY};
 use everwarp_contract::{DevFileCopy, Layout};
@@ -124,6 +125,8 @@ impl<'a, T> Staging<'a, T> {
                     server.engine.submit_batch(&all)?
                 }
             };
+            server.counters.copies.add(part.len() as u64);
+            server.counters.copy_batches.add(1);
             let reads = Vec::new();
             self.batches.push_back(Batch { pending, reads });
             sent = true;
@@ -137,7 +140,9 @@ impl<'a, T> Staging<'a, T> {
     }
     fn wait_for_one(&mut self, server: &Server) -> Result<(), Error> {
         if let Some(mut oldest) = self.batches.pop_front() {
+            let begin = Instant::now();
             server.wait(&mut oldest.pending)?;
+            server.counters.copy_wait.add_since(begin);
             self.copied.append(&mut oldest.reads);
         }
         Ok(())

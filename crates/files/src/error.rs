@@ -104,7 +104,7 @@ pub enum FilesError {
         /// The variable.
         name: &'static str,
         /// What it should be.
-        what: &'static str,
+        what: String,
         /// Its value.
         value: String,
     },

@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use everwarp_contract::files::FILE_DOOR_STEP;
+use everwarp_contract::files::{FILE_DOOR_STEP, FILE_TAKE_STEP};
 use everwarp_contract::{DevFileControl, DevFiles, DevPages, DevPtr, DevType};
 use everwarp_io::{Backend, Connection, Events, Listener, Network};
 use everwarp_pages::PageStats;
@@ -55,6 +56,7 @@ pub struct Files {
     server: Arc<Server>,
     control: Arc<Buffer<u64>>,
     requests: Arc<Buffer<u64>>,
+    copied: Arc<Buffer<u64>>,
     done: Arc<Buffer<u64>>,
     serving: Mutex<Serving>,
     backend: Backend,
@@ -146,7 +148,7 @@ impl Files {
             threads => threads as usize,
         };
         let rings = rings(config.backend, threads)?;
-        let arena = Arena::new(engine, config.arena.or_environment()?, threads)?;
+        let arena = Arena::new(engine, config.arena.or_environment(threads)?, threads)?;
         let cache = Cache::new(engine, config.cache, config.handles, arena.is_none())?;
         let sockets = match config.sockets {
             0 => config.handles,
@@ -171,6 +173,7 @@ impl Files {
             rings: Mutex::new(rings),
             control: buffer(size_of::<DevFileControl>() / 8)?,
             requests: buffer(config.requests as usize * REQUEST)?,
+            copied: Arc::new(engine.near_buffer(FILE_TAKE_STEP as usize * REQUEST)?),
             done: Arc::new(engine.near_buffer(slots * DONE)?),
             serving: Mutex::default(),
         })
@@ -183,6 +186,7 @@ impl Files {
             done: DevPtr::new(self.done.ptr().address()),
             control: DevPtr::new(self.control.ptr().address()),
             slots: (self.requests.len() / REQUEST) as u32,
+            copied: DevPtr::new(self.copied.ptr().address()),
             done_slots: (self.done.len() / DONE) as u32,
             pages: match &self.server.cache {
                 Some(cache) => cache.tables(),
@@ -342,7 +346,7 @@ impl Files {
         let port = Port {
             instance: instance.clone(),
             door,
-            requests: self.requests.clone(),
+            copied: self.copied.clone(),
             done: self.done.clone(),
         };
         let handover = self.server.handover.lock();
@@ -401,10 +405,11 @@ impl Files {
         let server = &self.server;
         let mut refused = [0];
         self.control.read_at(1, &mut refused)?;
-        let ([served, failed], in_flight, bytes) = {
+        let ([served, failed], in_flight, bytes, queued_most) = {
             let work = server.work();
-            (work.ended, work.unanswered, work.bytes)
+            (work.ended, work.unanswered, work.bytes, work.jobs_most)
         };
+        let counters = &server.counters;
         Ok(FileStats {
             served,
             failed,
@@ -413,6 +418,17 @@ impl Files {
             bytes,
             open: server.handles.open(),
             arena: server.arena.as_ref().map_or(0, Arena::used),
+            takes: counters.takes.get(),
+            lone_reads: counters.lone_reads.get(),
+            queued_most: queued_most as u64,
+            copies: counters.copies.get(),
+            copy_batches: counters.copy_batches.get(),
+            copy_wait: counters.copy_wait.get(),
+            order_wait: counters.order_wait.get(),
+            lock_wait: match &server.cache {
+                Some(cache) => cache.lock_wait.get(),
+                None => Duration::ZERO,
+            },
         })
     }
 }
@@ -434,7 +450,7 @@ impl Files {
         if self.server.close(&port).is_err() {
             // The engine has ended, or is parked. If it is resumed, tasks of the door may still look at the rings.
             self.server.abandon();
-            std::mem::forget((port.clone(), self.control.clone()));
+            std::mem::forget((port.clone(), self.requests.clone(), self.control.clone()));
         }
         // A panic of a thread was printed.
         threads.into_iter().for_each(|t| drop(t.join()));

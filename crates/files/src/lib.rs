@@ -36,6 +36,8 @@ mod clock;
 #[cfg(target_os = "linux")]
 mod copying;
 #[cfg(target_os = "linux")]
+mod counters;
+#[cfg(target_os = "linux")]
 mod delivery;
 #[cfg(target_os = "linux")]
 mod driver;

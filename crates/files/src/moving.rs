@@ -9,6 +9,7 @@ use everwarp_contract::files::FILE_COPY_MOST;
 use everwarp_pages::Run;
 
 use crate::cache::Cache;
+use crate::class::RequestClass;
 use crate::copying::{Piece, Staging, clear};
 use crate::driver::Driver;
 use crate::errno::FileErrno;
@@ -289,6 +290,16 @@ impl Server {
             _ => false,
         }
     }
+    /// Does a small read that need not wait, for the thread that has taken its request, if no other job waits. A read in the background is
+    /// left to the threads that are counted for those.
+    pub(crate) fn reads_itself(&self, job: &Job) -> bool {
+        let does = job.class() != RequestClass::Background
+            && self.is_for_ring(job)
+            && self.work().jobs.len() == 0
+            && self.does_at_once(job);
+        self.counters.lone_reads.add(does.into());
+        does
+    }
     /// Does a small read that need not wait.
     fn does_at_once(&self, job: &Job) -> bool {
         if !self.system.is_plain() {
@@ -360,7 +371,7 @@ impl Server {
             What::Read { request, .. } => {
                 let (from, to) = range_of(request).expect("it is a read");
                 let piece = match request.after.class {
-                    crate::RequestClass::Background => SMALL_PIECE,
+                    RequestClass::Background => SMALL_PIECE,
                     _ => PIECE,
                 };
                 (from, to.len() - done, piece)
@@ -592,7 +603,7 @@ impl Server {
         request: &Request,
         result: Result<u32, FileErrno>,
     ) {
-        if request.after.class == crate::RequestClass::Background {
+        if request.after.class == RequestClass::Background {
             self.work().jobs.done(request.after.class);
         }
         self.complete(file, request.after, result);

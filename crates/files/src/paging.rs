@@ -583,8 +583,10 @@ impl Server {
             task.args(at as u32, count as u32).build()
         };
         let tasks: Vec<DevTask> = (0..orders.len()).step_by(ORDERS_EACH).map(task).collect();
+        let begin = Instant::now();
         let mut pending = self.engine.submit_batch(&tasks)?;
         self.wait(&mut pending)?;
+        self.counters.order_wait.add_since(begin);
         cache.orders.read_at(0, &mut words)?;
         Ok(words
             .chunks_exact(ORDER)

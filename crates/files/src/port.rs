@@ -14,7 +14,8 @@ pub(crate) const DONE: usize = size_of::<DevFileDone>() / 8;
 pub(crate) struct Port {
     pub(crate) instance: Arc<Instance>,
     pub(crate) door: u32,
-    pub(crate) requests: Arc<Buffer<u64>>,
+    /// The requests whose number a task has reported, in the host's memory.
+    pub(crate) copied: Arc<Buffer<u64>>,
     pub(crate) done: Arc<Buffer<u64>>,
 }
 

@@ -116,6 +116,19 @@ impl<'f> Ring<'f> {
             .take_while(is_there)
             .count() as u64
     }
+    /// Copies the next requests to where the host reads them.
+    pub(crate) fn copy_out(&self, count: u64) {
+        let first = self.taken().load(Ordering::Relaxed);
+        let to = self.0.copied.address() as *mut u64;
+        let words = size_of::<DevFileRequest>() / 8;
+        for at in 0..(count as usize).min(FILE_TAKE_STEP as usize) {
+            for word in 0..words {
+                let value = self.slot(first + at as u64, word).load(Ordering::Relaxed);
+                // SAFETY: inside the live table; the host reads it after the task that reports, and before the next one.
+                unsafe { to.add(at * words + word).write(value) };
+            }
+        }
+    }
     /// Whether the ring is closed and the host has copied all requests.
     pub(crate) fn ended(&self) -> bool {
         let reserved = self.reserved().load(Ordering::Acquire);

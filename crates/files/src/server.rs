@@ -21,6 +21,7 @@ use crate::arena::Arena;
 use crate::bell::Bell;
 use crate::cache::{self, Cache};
 use crate::class::{Jobs, RequestClass};
+use crate::counters::Counters;
 use crate::driver::Driver;
 use crate::errno::FileErrno;
 use crate::execute;
@@ -89,6 +90,8 @@ pub(crate) struct Strike {
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) jobs: Jobs<Job>,
+    /// The most jobs that have waited at a time.
+    pub(crate) jobs_most: usize,
     /// Threads that wait for their rings, by their numbers.
     pub(crate) in_rings: Vec<usize>,
     /// Requests that each thread with a ring has to give up.
@@ -136,6 +139,7 @@ pub(crate) struct Server {
     /// Where files are read first, if the host does not reach the memory of the engine.
     pub(crate) arena: Option<Arena>,
     pub(crate) waits: Waits,
+    pub(crate) counters: Counters,
     /// Threads that do jobs.
     pub(crate) workers: usize,
     /// What wakes each of them while it waits for its ring; empty if they have none.
@@ -169,7 +173,7 @@ pub(crate) struct Parts {
 }
 
 impl Job {
-    fn class(&self) -> RequestClass {
+    pub(crate) fn class(&self) -> RequestClass {
         match self {
             Self::Open { after, .. } | Self::List { after, .. } | Self::Rest { after, .. } => {
                 after.class
@@ -195,6 +199,7 @@ impl Server {
         } = parts;
         let work = Work {
             jobs: Jobs::new(workers),
+            jobs_most: 0,
             in_rings: Vec::new(),
             strikes: vec![Vec::new(); wakes.len()],
             bytes: 0,
@@ -217,6 +222,7 @@ impl Server {
             cache,
             arena,
             waits,
+            counters: Counters::default(),
             workers,
             wakes,
             bytes_most,
@@ -273,6 +279,7 @@ impl Server {
                 work.jobs.push(job, class);
             }
             let added = work.jobs.len() - before;
+            work.jobs_most = work.jobs_most.max(before + added);
             // Those that wait for their rings have something to do already, so they come last.
             let wanted = added.saturating_sub(self.jobs.waiting());
             let first = work.in_rings.len().saturating_sub(wanted);
@@ -355,7 +362,6 @@ impl Server {
         self.engine.submit_lasting(wait.arg(taken))
     }
     fn take_all(&self, port: &Port) -> Result<(), Error> {
-        let slots = port.requests.len() / REQUEST;
         let mut words = vec![0; FILE_TAKE_STEP as usize * REQUEST];
         let mut driver = Driver::default();
         let mut taken = 0_u64;
@@ -365,16 +371,12 @@ impl Server {
             if count == u64::from(FILE_ENDED) {
                 return Ok(());
             }
+            self.counters.takes.add(1);
             // A task that wrote elsewhere could report anything.
             let count = count.min(FILE_TAKE_STEP.into()) as usize;
-            let first = (taken % slots as u64) as usize;
-            let split = count.min(slots - first);
-            let (one, two) = words[..count * REQUEST].split_at_mut(split * REQUEST);
-            port.requests.read_at(first * REQUEST, one)?;
-            if !two.is_empty() {
-                port.requests.read_at(0, two)?;
-            }
-            let records = words[..count * REQUEST].chunks_exact(REQUEST);
+            let words = &mut words[..count * REQUEST];
+            port.copied.read_at(0, words)?;
+            let records = words.chunks_exact(REQUEST);
             let records: Vec<DevFileRequest> = records.map(record_of).collect();
             let is_page =
                 |record: &&DevFileRequest| matches!(op_of(record), FILE_PAGE | FILE_PREFETCH);
@@ -398,7 +400,14 @@ impl Server {
                 for record in round {
                     self.accept(record, &mut driver, &mut times, &mut jobs);
                 }
-                self.push_jobs(jobs);
+                // To wake a thread takes longer than a lone read of what the system has in its cache.
+                let alone = match jobs.as_slice() {
+                    [job] => count == 1 && self.reads_itself(job),
+                    _ => false,
+                };
+                if !alone {
+                    self.push_jobs(jobs);
+                }
                 self.ask_clock(times);
                 self.deliver();
             }

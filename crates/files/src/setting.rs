@@ -6,14 +6,14 @@ use crate::error::FilesError;
 ///
 /// # Errors
 /// [`FilesError::Setting`]: it is not a number. `what` says what it should be.
-pub(crate) fn number_of(name: &'static str, what: &'static str) -> Result<Option<u64>, FilesError> {
+pub(crate) fn number_of(name: &'static str, what: &str) -> Result<Option<u64>, FilesError> {
     let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let number = value.to_str().and_then(|text| text.parse().ok());
     let number = number.ok_or_else(|| FilesError::Setting {
         name,
-        what,
+        what: what.to_owned(),
         value: value.to_string_lossy().into_owned(),
     })?;
     Ok(Some(number))

@@ -336,7 +336,10 @@ pub unsafe fn door(task: &mut dyn TaskCx, files: &DevFiles, number: u32) {
     let (ring, pages) = unsafe { (Ring::new(files), PageTable::new(&files.pages)) };
     let report = |task: &mut dyn TaskCx| match ring.count() {
         0 if ring.ended() => task.report_add(FILE_ENDED.into()),
-        count => task.report_add(count),
+        count => {
+            ring.copy_out(count);
+            task.report_add(count);
+        }
     };
     match tag {
         FILE_DOOR_WAIT => {

@@ -163,6 +163,10 @@ pub struct PageStats {
     pub failed: u64,
     /// Pages that were to be read ahead, and found no frame.
     pub skipped: u64,
+    /// Orders, which change the words of pages, and the batches in which they were sent.
+    pub orders: u64,
+    /// See `orders`.
+    pub order_batches: u64,
 }
 
 /// Whose order it was.
@@ -720,6 +724,8 @@ impl<W, T> Pager<W, T> {
         }
         self.clearing_orders(most, &mut sent);
         self.clock_orders(most, &mut sent);
+        self.stats.orders += sent.len() as u64;
+        self.stats.order_batches += u64::from(!sent.is_empty());
         self.sent = sent;
         self.sent.iter().map(|(order, _)| *order).collect()
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp::files::{
-    CacheConfig, DevFiles, FILE_BACKGROUND, FILE_DOOR_STEP, FILE_INTERACTIVE, FILE_SPAWNS, Files,
-    FilesConfig, FilesError, PageStats, Rights,
+    CacheConfig, DevFiles, FILE_BACKGROUND, FILE_DOOR_STEP, FILE_INTERACTIVE, FILE_SPAWNS,
+    FileStats, Files, FilesConfig, FilesError, PageStats, Rights,
 };
 use everwarp::{
     Buffer, DevPtr, DevTask, Engine, Instance, Priority, dev_consts, dev_struct, program,
@@ -341,6 +341,13 @@ impl Reads {
     /// How files are read: the name of the backend.
     pub fn backend(&self) -> &'static str {
         self.files.backend()
+    }
+    /// The counters of the files.
+    ///
+    /// # Errors
+    /// As [`Files::stats`].
+    pub fn stats(&self) -> Result<FileStats, FilesError> {
+        self.files.stats()
     }
     /// The cache's counters.
     pub fn page_stats(&self) -> PageStats {

@@ -1,6 +1,7 @@
 //! The page cache of native tasks.
 
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use everwarp_programs::gather::{self, Features, Gather, Shape};
 use everwarp_programs::page_probe::{self, CLOSE, HOLD, LET_GO, SUM, SYNC, TRUNCATE, Walk, choice};
 use everwarp_programs::reads::{self, Reads, Sizes, Way};
 use everwarp_testkit::cases;
+use rustix::io::ReadWriteFlags;
 
 use crate::support::{Case, random, wait_until};
 
@@ -116,6 +118,13 @@ fn pages_keep_every_addition(select: Select) {
             stats.evicted > 0 && stats.written > 0 && stats.failed == 0,
             "{stats:?}"
         );
+        // Each page that has left has had an order.
+        assert!(
+            stats.orders > stats.evicted && stats.order_batches <= stats.orders,
+            "{stats:?}"
+        );
+        let own = walk.files.stats().expect("there are counters");
+        assert!(own.takes > 0 && own.queued_most > 0, "{own:?}");
         // What is not synced is written at the end.
         let tasks = walk.tasks(1).expect("there is room");
         assert_eq!(run(&engine, &tasks), (walkers.into(), 0));
@@ -383,6 +392,13 @@ fn pages_come_through_an_arena_with_too_little_room(select: Select) {
         wait_until("every place has come back", || {
             walk.files.stats().expect("there are counters").arena == 0
         });
+        let own = walk.files.stats().expect("there are counters");
+        assert!(
+            own.copy_batches > 0 && own.copies >= own.copy_batches,
+            "{own:?}"
+        );
+        let waits = [own.copy_wait, own.order_wait];
+        assert!(!waits.contains(&Duration::ZERO), "{own:?}");
     }
 }
 
@@ -495,6 +511,16 @@ fn reads_of_a_benchmark_are_right_in_every_way(select: Select) {
         let (took, right, _) = reads.with_load(&engine, others).expect("it runs");
         assert!(took.len() == 16 && right, "{others}");
     }
+    let alone = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");
+    let (_, right, _) = alone.with_load(&engine, 0).expect("it runs");
+    let stats = alone.stats().expect("there are counters");
+    assert!(right && stats.served == 16, "{stats:?}");
+    // Faults are for reads that may wait, and not every file system says whether one waits.
+    let mut page = [0; PAGE as usize];
+    let parts = &mut [IoSliceMut::new(&mut page)];
+    let says = rustix::io::preadv2(&file, parts, 0, ReadWriteFlags::NOWAIT).is_ok();
+    let faulted = std::env::var_os("EVERWARP_FILE_FAULTS").is_some();
+    assert_eq!(stats.lone_reads > 0, says && !faulted, "{stats:?}");
     // A file that has something else is noticed.
     file.write_at(&[1], 5 * PAGE).expect("it is writable");
     let reads = Reads::new(&engine, &file, sizes(0, 0, false), 3).expect("there is memory");

@@ -150,16 +150,50 @@ fn start(cx: &Context<'_>) -> Result<Engine, CliError> {
     Ok(cx.device.engine().program(&reads::PROGRAM).start()?)
 }
 
+fn row(
+    cx: &Context<'_>,
+    (role, what): (Role, String),
+    (unit, units): (&str, f64),
+    (times, right): (Vec<f64>, bool),
+) -> Row {
+    Row::new(&what, unit, units, times)
+        .case(cx.part)
+        .role(role)
+        .verified(right)
+}
 fn emit(
     cx: &Context<'_>,
     (name, role, what): (&str, Role, String),
-    (unit, units): (&str, f64),
-    (times, right): (Vec<f64>, bool),
+    units: (&str, f64),
+    measured: (Vec<f64>, bool),
 ) -> Result<(), CliError> {
-    let row = Row::new(&what, unit, units, times)
-        .case(cx.part)
-        .role(role)
-        .verified(right);
+    cx.emit_as(name, row(cx, (role, what), units, measured))
+}
+/// The row of what tasks read, with the counters of all rounds.
+fn emit_counted(
+    cx: &Context<'_>,
+    (name, reads, what): (&str, &Reads, String),
+    units: (&str, f64),
+    measured: (Vec<f64>, bool),
+) -> Result<(), CliError> {
+    let (own, pages) = (reads.stats().map_err(files)?, reads.page_stats());
+    let each = |all: u64, parts: u64| all as f64 / parts.max(1) as f64;
+    let row = row(cx, (Role::Ours, what), units, measured)
+        .raw("requests", own.served as f64)
+        .raw("requests_each_take", each(own.served, own.takes))
+        .raw("lone_reads", own.lone_reads as f64)
+        .raw("refused", own.refused as f64)
+        .raw("queued_most", own.queued_most as f64)
+        .raw("copies", own.copies as f64)
+        .raw("copies_each_batch", each(own.copies, own.copy_batches))
+        .raw("copy_wait_s", own.copy_wait.as_secs_f64())
+        .raw("missed", pages.missed as f64)
+        .raw("pages_each_read", each(pages.read, pages.runs))
+        .raw("evicted", pages.evicted as f64)
+        .raw("orders", pages.orders as f64)
+        .raw("orders_each_batch", each(pages.orders, pages.order_batches))
+        .raw("order_wait_s", own.order_wait.as_secs_f64())
+        .raw("lock_wait_s", own.lock_wait.as_secs_f64());
     cx.emit_as(name, row)
 }
 
@@ -190,8 +224,8 @@ pub(super) fn one(cx: &Context<'_>) -> Result<(), CliError> {
         "a read of 4 KiB from the host's cache, from the request to the task that goes on; {}",
         reads.backend()
     );
-    let ours = (cx.part, Role::Ours, what);
-    emit(cx, ours, ("read", 1.0), (took, right))?;
+    let ours = (cx.part, &reads, what);
+    emit_counted(cx, ours, ("read", 1.0), (took, right))?;
     let mut buffer = vec![0; PAGE as usize];
     let mut took = Vec::new();
     let mut right = true;
@@ -293,14 +327,14 @@ pub(super) fn random(cx: &Context<'_>) -> Result<(), CliError> {
         fit.slots,
         cached.backend()
     );
-    emit(cx, (cx.part, Role::Ours, what), ("page", misses), ours)?;
+    emit_counted(cx, (cx.part, &cached, what), ("page", misses), ours)?;
     let what = format!(
         "random reads of 4 KiB of a file of {mib} MiB into buffers, {} tasks; {}",
         fit.slots,
         direct.backend()
     );
     let name = format!("{} (buffers)", cx.part);
-    emit(cx, (&name, Role::Ours, what), ("page", all), directly)?;
+    emit_counted(cx, (&name, &direct, what), ("page", all), directly)?;
     let what = format!("the same reads by {} threads of the host", threads());
     let name = rival(cx, "loop");
     emit(cx, (&name, Role::Rival, what), ("page", all), plainly)
@@ -332,7 +366,7 @@ pub(super) fn in_order(cx: &Context<'_>) -> Result<(), CliError> {
         "a file of {mib} MiB in order through a page cache of {cache} MiB, {slots} parts at a time; {}",
         cached.backend()
     );
-    emit(cx, (cx.part, Role::Ours, what), ("byte", bytes), ours)?;
+    emit_counted(cx, (cx.part, &cached, what), ("byte", bytes), ours)?;
     let what = format!(
         "the same by {} threads of the host, {} KiB at a time",
         threads(),

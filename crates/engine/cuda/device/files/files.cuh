@@ -32,6 +32,24 @@ struct FileEnd {
   }
 };
 
+// The warp: copies pairs of words, or writes zeros. Many loads are on their way at a time, because each may cross the bus.
+EW_FN void copy_pairs(const u64* from, u64* to, u32 pairs, bool zeros, u32 lane) {
+  constexpr u32 EACH = 8;
+  for (u32 begin = lane; begin < pairs; begin += EACH * WARP) {
+    u64 a[EACH] = {}, b[EACH] = {};
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+      const u32 at = begin + i * WARP;
+      if (at < pairs && !zeros) load_pair(from + 2 * at, a[i], b[i], relaxed, sys);
+    }
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+      const u32 at = begin + i * WARP;
+      if (at < pairs) store_pair(to + 2 * at, a[i], b[i], relaxed, sys);
+    }
+  }
+}
+
 // The host's end of a door: which requests there are.
 struct FileRing {
   const DevFiles& files;
@@ -79,6 +97,22 @@ struct FileRing {
       n += run;
     }
     return n;
+  }
+  // The warp: copies the next requests to where the host reads them.
+  __device__ __forceinline__ void copy_out(u32 count, u32 lane) const {
+    constexpr u32 PAIRS = sizeof(DevFileRequest) / 16;
+    // Another lane may have seen that a request is there.
+    __syncwarp();
+    const u32 first = (u32)load(&files.control->taken, relaxed, gpu) % files.slots;
+    // The ring may end before the last of them.
+    const u32 split = min(count, files.slots - first);
+    u64* to = (u64*)files.copied;
+    for (u32 part = 0; part < 2; part++) {
+      const u64* from = (const u64*)(files.requests + (part == 0 ? first : 0));
+      copy_pairs(from, to + (part == 0 ? 0 : split * PAIRS * 2), (part == 0 ? split : count - split) * PAIRS, false, lane);
+    }
+    // The completion, after which the host reads them, has a fence of this device only.
+    fence(acq_rel, sys);
   }
   // The warp: whether the ring is closed and the host has copied all requests.
   __device__ __forceinline__ bool ended() const {
@@ -342,9 +376,8 @@ struct Files {
   }
 };
 
-// The warp: copies bytes of the arena, or writes zeros. Many loads are on their way at a time, because each crosses the bus.
+// The warp: copies bytes of the arena, or writes zeros.
 EW_FN void file_copy(const DevFiles& files, u32 from, u32 len, u64 to, u32 lane) {
-  constexpr u32 EACH = 8;
   const bool zeros = from == FILE_COPY_ZEROS;
   const u8* source = files.arena + (zeros ? 0 : from);
   u8* target = (u8*)to;
@@ -352,21 +385,7 @@ EW_FN void file_copy(const DevFiles& files, u32 from, u32 len, u64 to, u32 lane)
   // The bytes before and after those that go 16 at a time.
   const u32 odd = lane < 16 ? lane : rest + lane - 16;
   if (lane < 16 ? lane < head : odd < len) target[odd] = zeros ? 0 : *(const volatile u8*)(source + odd);
-  const u64* words = (const u64*)(source + head);
-  u64* places = (u64*)(target + head);
-  for (u32 begin = lane; begin < pairs; begin += EACH * WARP) {
-    u64 a[EACH] = {}, b[EACH] = {};
-#pragma unroll
-    for (u32 i = 0; i < EACH; i++) {
-      const u32 at = begin + i * WARP;
-      if (at < pairs && !zeros) load_pair(words + 2 * at, a[i], b[i], relaxed, sys);
-    }
-#pragma unroll
-    for (u32 i = 0; i < EACH; i++) {
-      const u32 at = begin + i * WARP;
-      if (at < pairs) store_pair(places + 2 * at, a[i], b[i], relaxed, gpu);
-    }
-  }
+  copy_pairs((const u64*)(source + head), (u64*)(target + head), pairs, zeros, lane);
 }
 
 // The warp: copies what up to 32 records say, and then names the pages that are there. False if a record says something that cannot be.
@@ -452,6 +471,7 @@ EW_FN void file_door(Warp& t, const DevFiles& files, u32 number) {
   if (bell != 0) t.spawn_held((u32)bell - 1, number, FILE_DOOR_COUNT, 0);
   if (reports) {
     const u32 count = ring.count(t.lane);
+    ring.copy_out(count, t.lane);
     const bool ends = count == 0 && ring.ended();
     if (first) t.report_add(ends ? FILE_ENDED : count);
   }
