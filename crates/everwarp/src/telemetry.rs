@@ -42,11 +42,12 @@ pub use everwarp_telemetry::registry::view;
 pub use everwarp_telemetry::trace::TracingLayer;
 pub use everwarp_telemetry::trace::{DEFAULT_LIMIT, TraceError, TraceSummary};
 pub use everwarp_telemetry::view::{
-    ActorRow, EngineView, FunctionView, Health, HealthState, HostView, KindView, ProcessRow,
-    ProcessTotals, ProgramView, SystemView, WorkerView,
+    ActorRow, CallTimes, EngineView, FunctionView, Health, HealthState, HostView, KindView,
+    ProcessRow, ProcessTotals, ProgramView, SystemView, WorkerView,
 };
 
-/// Makes engines that start from now on measure the times of tasks, messages and processes. Only the CPU engine does.
+/// Makes engines that start from now on measure the times of tasks, messages and processes. The CPU engine does, and
+/// engines on CUDA.
 pub fn measure() {
     everwarp_telemetry::raise(everwarp_telemetry::Level::Measure);
 }
@@ -59,8 +60,8 @@ pub fn serve_metrics(address: SocketAddr) -> Result<MetricsServer, MetricsError>
     everwarp_telemetry::metrics::serve(address)
 }
 
-/// Traces the engines of the CPU that start from now on: each task, handler, process and host call. The last ones are kept,
-/// as many as a file of about `limit` bytes takes.
+/// Traces the engines that start from now on: on the CPU each task, handler, process and host call, and on CUDA what each warp
+/// ran, or processes and their host calls. The last ones are kept, as many as a file of about `limit` bytes takes.
 ///
 /// # Errors
 /// The program is traced already, or the limit is below a mebibyte.

@@ -3,6 +3,7 @@
 //! * [`Level`] says how much is measured. Engines keep their counters always; histograms and traces cost something, and
 //!   are made only when they are asked for before an engine starts.
 //! * [`EngineRecorder`] is what the workers of an engine write to, and [`Histogram`] is what they write times to.
+//! * [`hosted`] is what a host of processes on a GPU writes to, and [`processes`] what those of the CPU engine write to.
 //! * [`registry`] knows the engines, hosts and actor systems of this program. [`view`] has what they show.
 //! * [`control`] is the socket on which other programs of the same user see that: `everwarp ps`, `top` and `actors`.
 //! * [`metrics`] is the same over HTTP, as OpenMetrics.
@@ -14,6 +15,7 @@ pub mod clock;
 #[cfg(unix)]
 pub mod control;
 pub mod histogram;
+pub mod hosted;
 mod level;
 pub mod metrics;
 pub mod processes;

@@ -47,6 +47,7 @@ pub fn totals() -> Option<ProcessTotals> {
         run: totals.run.read(),
         calls: read(&totals.calls),
         call: totals.call.read(),
+        by_kind: Vec::new(),
     })
 }
 

@@ -225,14 +225,46 @@ pub struct ProcessTotals {
     pub succeeded: u64,
     /// Processes that ended in another way.
     pub failed: u64,
-    /// How long they waited for a thread.
+    /// How long they waited for a thread, or for a place on a GPU.
     pub wait: Distribution,
     /// How long they took from their start to their end.
     pub run: Distribution,
     /// Host calls.
     pub calls: u64,
-    /// How long host calls took, from samples.
+    /// How long host calls took: on the CPU engine from samples, on a GPU from the moment at which the host took the request
+    /// until it had written the answer.
     pub call: Distribution,
+    /// The host calls of each kind, where kinds are counted: on a GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_kind: Vec<CallTimes>,
+}
+
+/// How long the host calls of one kind took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallTimes {
+    /// The call's name, such as `fd_write`.
+    pub call: String,
+    /// How long each of them took.
+    pub times: Distribution,
+}
+
+impl ProcessTotals {
+    /// Adds what other processes did.
+    pub fn merge(&mut self, other: &Self) {
+        self.started += other.started;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.wait.merge(&other.wait);
+        self.run.merge(&other.run);
+        self.calls += other.calls;
+        self.call.merge(&other.call);
+        for kind in &other.by_kind {
+            match self.by_kind.iter_mut().find(|own| own.call == kind.call) {
+                Some(own) => own.times.merge(&kind.times),
+                None => self.by_kind.push(kind.clone()),
+            }
+        }
+    }
 }
 
 /// One process.

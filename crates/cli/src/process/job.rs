@@ -125,6 +125,7 @@ impl Job {
             left_out: listing.total() - listing.rows.len(),
             processes: listing.rows.iter().map(row).collect(),
             compiling: host.compiling().map(|compiling| compiling_view(&compiling)),
+            totals: host.totals(),
             ..self.snapshot(&host.kind().to_string())
         })
     }

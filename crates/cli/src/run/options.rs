@@ -180,27 +180,18 @@ fn matches(command: Command, words: &[OsString]) -> ArgMatches {
     read.unwrap_or_else(|error| error.exit())
 }
 
-/// The options of the engine. The wgpu engine measures no times and has no traces, and neither has CUDA for processes: where they are
-/// asked for, such an engine is not chosen, and refused.
-fn engine(matches: &ArgMatches, native: bool) -> EngineOptions {
+/// The options of the engine. The wgpu engine measures no times and has no traces: where they are asked for, it is refused.
+fn engine(matches: &ArgMatches) -> EngineOptions {
     let options = EngineOptions::from_arg_matches(matches);
     let mut options = options.unwrap_or_else(|error| error.exit());
     options.alone |= options.watch.any();
-    if let Some(flag) = options.watch.times() {
-        match options.engine.parse() {
-            Ok(Select::Auto | Select::Cuda) if native => {}
-            Ok(Select::Auto) => options.engine = "cpu".to_owned(),
-            Ok(Select::Cuda | Select::Wgpu) => {
-                let engine = &options.engine;
-                let text = format!(
-                    "{flag} is not there for --engine {engine} yet: leave it out, or use --engine cpu"
-                );
-                let error = Command::new("everwarp run").error(ErrorKind::ArgumentConflict, text);
-                error.exit()
-            }
-            // An unknown name has its own error later.
-            Ok(Select::Cpu) | Err(_) => {}
-        }
+    // An unknown name has its own error later.
+    if let (Some(flag), Ok(Select::Wgpu)) = (options.watch.times(), options.engine.parse()) {
+        let text = format!(
+            "{flag} is not there for --engine wgpu yet: leave it out, or use --engine cpu or cuda"
+        );
+        let error = Command::new("everwarp run").error(ErrorKind::ArgumentConflict, text);
+        error.exit()
     }
     options
 }
@@ -221,7 +212,7 @@ pub(super) fn native(program: &'static dyn Registered, words: &[OsString]) -> Na
         }
     }
     NativeOptions {
-        engine: engine(&matches, true),
+        engine: engine(&matches),
         verify: matches.get_flag("verify"),
         values,
     }
@@ -238,7 +229,7 @@ pub(super) fn module(path: &str, words: &[OsString]) -> (process::Args, WatchOpt
         alone,
         verbose,
         watch,
-    } = engine(&matches, false);
+    } = engine(&matches);
     let args = process::Args {
         program: path.to_owned(),
         adapter,

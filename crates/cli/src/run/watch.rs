@@ -15,15 +15,14 @@ const WATCHING: &str = "Watching it run";
 /// How the run is watched.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct WatchOptions {
-    /// Measure how long tasks, messages and processes wait and run, for `everwarp top`. Modules run on the CPU engine
-    /// then, and native programs on CUDA or on the CPU engine.
+    /// Measure how long tasks, messages and processes wait and run, for `everwarp top`, on CUDA or on the CPU engine.
     #[arg(long, help_heading = WATCHING)]
     measure: bool,
     /// Serve metrics at this address: ADDRESS:PORT/metrics (OpenMetrics) and ADDRESS:PORT/health (JSON).
     #[arg(long, value_name = "ADDR", help_heading = WATCHING)]
     metrics: Option<SocketAddr>,
-    /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. Modules
-    /// run on the CPU engine then; of a native program on CUDA it has what each warp ran.
+    /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. On CUDA it
+    /// has what each warp ran of a native program, and the processes and host calls of a module.
     #[arg(long, value_name = "FILE", help_heading = WATCHING)]
     trace: Option<PathBuf>,
     /// How large the trace may be: bytes, or a number followed by K, M or G (64M by default). The last events are kept.
@@ -44,7 +43,7 @@ impl WatchOptions {
         self.measure || self.metrics.is_some() || self.trace.is_some()
     }
 
-    /// The option that asks for what the wgpu engine does not have, and CUDA only for native programs.
+    /// The option that asks for what the wgpu engine does not have.
     pub(super) fn times(&self) -> Option<&'static str> {
         let trace = self.trace.as_ref().map(|_| "--trace");
         let measure = self.measure.then_some("--measure");

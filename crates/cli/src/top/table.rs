@@ -491,9 +491,15 @@ fn processes(snapshot: &Snapshot) -> Table {
                 h.module, h.running, h.waiting, h.ended, h.left_out
             )];
             if let Some(totals) = &h.totals {
-                details.extend(distribution("wait for a thread", Some(&totals.wait)));
+                let waited = match h.engine.as_str() {
+                    "cpu" => "wait for a thread",
+                    _ => "wait for a place",
+                };
+                details.extend(distribution(waited, Some(&totals.wait)));
                 details.extend(distribution("from start to end", Some(&totals.run)));
                 details.extend(distribution("host calls", Some(&totals.call)));
+                let kinds = totals.by_kind.iter();
+                details.extend(kinds.flat_map(|kind| distribution(&kind.call, Some(&kind.times))));
             }
             let cells = vec![
                 Cell::Number(h.os_pid.into(), h.os_pid.to_string()),

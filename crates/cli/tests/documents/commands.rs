@@ -42,7 +42,7 @@ command line is wrong. A single process of a WebAssembly module passes its own e
 | `EVERWARP_PTXAS`, `EVERWARP_NVLINK` | the paths of these programs, instead of the usual places; with `driver` for the first, the driver assembles |
 | `EVERWARP_IO` | how files are read, as `--io` says: `io_uring` or `threads` |
 | `EVERWARP_CACHE_DIR` | the folder of compiled code (`everwarp cache`) |
-| `EVERWARP_TELEMETRY` | `on` measures times on the CPU engine, and those of tasks and actors on CUDA, in any program with an engine; wgpu says that it does not ([watching it run](watching.md)) |
+| `EVERWARP_TELEMETRY` | `on` measures times on the CPU engine and on CUDA, in any program with an engine; wgpu says that it does not ([watching it run](watching.md)) |
 | `EVERWARP_CONTROL` | `off` keeps other programs from looking at the engines of a program |
 | `XDG_RUNTIME_DIR` | the folder in which the service listens, and each other program with an engine for `ps`, `kill`, `top` and `actors`; without it, the folder for temporary files |
 

@@ -1,4 +1,4 @@
-//! `--trace` of native programs on a GPU: what each warp ran. Without a GPU every case is reported as ignored.
+//! `--trace` on a GPU: what each warp ran of native programs, and the processes of modules, whose times are measured, too. Without a GPU every case is reported as ignored.
 
 #![cfg(target_os = "linux")]
 
@@ -9,6 +9,7 @@ mod perfetto;
 #[allow(dead_code, reason = "the tests of the CPU engine use all of it")]
 mod sandbox;
 
+use everwarp::process::{Command, Host, Module, Output};
 use everwarp::{Device, Select};
 use everwarp_testkit::{cases, run_on_gpu};
 
@@ -18,25 +19,26 @@ use crate::sandbox::{Sandbox, words};
 const CASES: &[(&str, fn())] = cases![
     slices_have_all_tasks_of_warps,
     tasks_of_warps_and_blocks_are_slices,
-    a_small_trace_keeps_the_last_slices_and_counts_the_others
+    a_small_trace_keeps_the_last_slices_and_counts_the_others,
+    processes_and_their_host_calls_are_slices,
+    times_of_processes_are_those_of_their_host
 ];
 
-/// Runs a program with a trace of this size. Returns the trace and what the command said about it.
+const HELLO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
+
+/// Runs a native program with a trace of this size. Returns the trace and what the command said about it.
 fn traced(args: &[&str], limit: &str) -> (Trace, String) {
+    run_traced(&[args, &["--verify"]].concat(), limit)
+}
+
+/// The same for any program.
+fn run_traced(args: &[&str], limit: &str) -> (Trace, String) {
     let sandbox = Sandbox::new();
     let file = sandbox.path("gpu.pftrace");
     let path = file.to_str().expect("a plain path");
     let mut all = vec!["run"];
     all.extend(args);
-    all.extend([
-        "--engine",
-        "cuda",
-        "--verify",
-        "--trace",
-        path,
-        "--trace-limit",
-        limit,
-    ]);
+    all.extend(["--engine", "cuda", "--trace", path, "--trace-limit", limit]);
     let output = sandbox.run(&all);
     assert!(output.status.success(), "{output:?}");
     let bytes = std::fs::read(&file).expect("the trace is there");
@@ -95,6 +97,66 @@ fn a_small_trace_keeps_the_last_slices_and_counts_the_others() {
     let (trace, said) = traced(&["fib", "--n", "27"], "8M");
     assert!(trace.lossy && said.contains("older ones lost"), "{said}");
     assert!(tasks(&trace, "fib/sum").0 > 100, "{said}");
+}
+
+fn processes_and_their_host_calls_are_slices() {
+    let (trace, said) = run_traced(&[HELLO, "--instances", "40"], "64M");
+    assert!(!trace.lossy && said.contains("none lost"), "{said}");
+    let of_name = |name: &str| {
+        let slices = trace.slices.iter().filter(|slice| slice.name == name);
+        slices.collect::<Vec<_>>()
+    };
+    let processes = of_name("process");
+    assert_eq!((processes.len(), of_name("exit").len()), (40, 40), "{said}");
+    let tracks = trace.tracks.iter();
+    let places = tracks.filter(|track| track.starts_with("place ")).count();
+    assert!((1..=40).contains(&places), "{:?}", trace.tracks);
+    for exit in of_name("exit") {
+        // Its process was in the same place, and had not ended when the host took the call.
+        let caller = processes.iter().find(|process| {
+            process.number == exit.number
+                && process.begin <= exit.begin
+                && exit.begin <= process.end
+        });
+        assert!(
+            caller.is_some(),
+            "no process has made the call at {}",
+            exit.begin
+        );
+    }
+}
+
+fn times_of_processes_are_those_of_their_host() {
+    everwarp::telemetry::measure();
+    let device = Device::open(Select::Cuda).expect("a GPU");
+    let hello = Module::from_file(HELLO).expect("it is built");
+    let start = || Host::builder(&device).module(&hello).start();
+    let host = start().expect("it starts");
+    let mut command = Command::new(&host, &hello);
+    command.stdout(Output::Capture { limit: 1 << 10 });
+    let exits = command.spawn_many(50).expect("they start").wait_all();
+    let exits = exits.expect("the engine runs");
+    assert!(exits.iter().all(everwarp::process::Exit::success));
+    let longest = exits.iter().map(|exit| exit.elapsed).max().expect("some");
+    let totals = host.totals().expect("it was asked for");
+    assert_eq!(
+        (totals.started, totals.succeeded, totals.failed),
+        (50, 50, 0)
+    );
+    assert_eq!((totals.wait.count, totals.run.count), (50, 50));
+    assert_eq!(u128::from(totals.run.most), longest.as_nanos());
+    let kinds: u64 = totals.by_kind.iter().map(|kind| kind.times.count).sum();
+    assert_eq!(totals.calls, kinds);
+    let exit = totals.by_kind.iter().find(|kind| kind.call == "exit");
+    assert_eq!(exit.map(|kind| kind.times.count), Some(50));
+    drop((command, host));
+    let next = start().expect("it starts");
+    let totals = next.totals().expect("it was asked for");
+    assert_eq!(
+        (totals.started, totals.calls),
+        (0, 0),
+        "another host has its own"
+    );
 }
 
 fn main() {

@@ -202,6 +202,12 @@ impl Host {
         self.engine.compiling()
     }
 
+    /// What processes did so far, for views of this program. Not a stable API.
+    #[doc(hidden)]
+    pub fn totals(&self) -> Option<everwarp_telemetry::view::ProcessTotals> {
+        self.engine.totals()
+    }
+
     /// The errors of writes to this program's own standard output and standard error, which processes may share
     /// ([`Output::Inherit`](super::Output::Inherit), [`Output::Lines`](super::Output::Lines)). A process often ignores
     /// such an error, so check it when the processes have exited.

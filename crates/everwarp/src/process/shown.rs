@@ -4,8 +4,6 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use everwarp_process::{Compiling, Pid, ProcessEngine, ProcessSnapshot};
-use everwarp_runtime::EngineKind;
-use everwarp_telemetry::processes::totals;
 use everwarp_telemetry::registry::{Order, Source, View};
 use everwarp_telemetry::view::{CompilingView, Health, HostView, ProcessRow};
 use everwarp_telemetry::{Registration, register};
@@ -69,7 +67,7 @@ impl Source for ShownHost {
             engine: engine.kind().to_string(),
             module: self.modules.clone(),
             age_s: self.begin.elapsed().as_secs_f64(),
-            totals: totals().filter(|_| engine.kind() == EngineKind::Cpu),
+            totals: engine.totals(),
             compiling: engine
                 .compiling()
                 .map(|compiling| compiling_view(&compiling)),

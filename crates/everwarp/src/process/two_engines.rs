@@ -21,6 +21,7 @@ use everwarp_process::{
 };
 use everwarp_process_cpu::CpuProcesses;
 use everwarp_runtime::EngineKind;
+use everwarp_telemetry::view::ProcessTotals;
 
 /// Where the processes of a host have started that did not wait for its GPU ([`HostBuilder::meanwhile`]).
 ///
@@ -431,6 +432,17 @@ impl ProcessEngine for TwoEngines {
 
     fn compiling(&self) -> Option<Compiling> {
         self.gpu()?.compiling()
+    }
+
+    fn totals(&self) -> Option<ProcessTotals> {
+        let of_gpu = self.gpu().and_then(|engine| engine.totals());
+        match (self.cpu.totals(), of_gpu) {
+            (Some(mut all), Some(of_gpu)) => {
+                all.merge(&of_gpu);
+                Some(all)
+            }
+            (of_cpu, of_gpu) => of_cpu.or(of_gpu),
+        }
     }
 
     /// Only modules that are loaded later have channels. Waits as [`load`](Self::load) does.

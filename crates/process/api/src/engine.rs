@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use everwarp_engine::EngineKind;
+use everwarp_telemetry::view::ProcessTotals;
 
 use crate::channel::{ChannelError, Receiver, Sender};
 use crate::compiling::Compiling;
@@ -130,6 +131,12 @@ pub trait ProcessEngine: Send + Sync + std::fmt::Debug {
 
     /// How far the compiler is with functions that come while processes run; none if there are no such functions.
     fn compiling(&self) -> Option<Compiling> {
+        None
+    }
+
+    /// What processes did so far and how long it took, if that was asked for before the engine started; none where it is not measured,
+    /// as in a service. The CPU engine's numbers are those of all hosts of this program.
+    fn totals(&self) -> Option<ProcessTotals> {
         None
     }
 

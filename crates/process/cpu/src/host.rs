@@ -12,6 +12,8 @@ use everwarp_process::{
     Module, ModuleId, OutputErrors, OutputStream, Pid, ProcessEngine, Receiver, Sender, SpawnError,
     SpawnRequest, StartError,
 };
+use everwarp_telemetry::processes::totals;
+use everwarp_telemetry::view::ProcessTotals;
 
 use crate::channel::{Channel, HostId};
 use crate::engines::Stack;
@@ -237,6 +239,10 @@ impl ProcessEngine for CpuProcesses {
 
     fn list(&self, limit: usize) -> Result<Listing, HostError> {
         Ok(list(&self.scheduler, limit))
+    }
+
+    fn totals(&self) -> Option<ProcessTotals> {
+        totals()
     }
 
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use everwarp_process::{ModuleId, Pid};
 use everwarp_runtime::{DevPtr, Error, Pending};
+use everwarp_telemetry::clock;
 
 use crate::host_core::HostCore;
 use crate::places::{Places, ProcessStart};
@@ -66,7 +67,7 @@ impl HostCore {
     /// Records in the table which process has which place. The places of processes that were killed while they waited
     /// are free again.
     fn settle(&self, module: ModuleId, batch: &[Placement]) -> Vec<PlacedProcess> {
-        let begin = Instant::now();
+        let (begin, times) = (Instant::now(), self.service.times());
         let (mut placed, mut free) = (Vec::with_capacity(batch.len()), Vec::new());
         let mut cursor = self.table.cursor();
         for &Placement { pid, lease } in batch {
@@ -78,6 +79,9 @@ impl HostCore {
             let Phase::Queued(queued) = std::mem::replace(phase, Phase::Free) else {
                 continue;
             };
+            if let Some(times) = times {
+                times.started(queued.queued, clock::at(begin));
+            }
             let memory = &queued.group.memory;
             *phase = Phase::Running(RunningProcess {
                 module,

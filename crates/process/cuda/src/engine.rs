@@ -13,6 +13,8 @@ use everwarp_process::{
     OutputErrors, Pid, ProcessEngine, Receiver, Sender, SpawnError, SpawnRequest, StartError,
 };
 use everwarp_runtime::{Engine, EngineKind, LinkedEngine};
+use everwarp_telemetry::hosted::HostedProcesses;
+use everwarp_telemetry::view::ProcessTotals;
 
 use crate::directory::DirectoryCache;
 use crate::error::refused;
@@ -152,6 +154,10 @@ impl ProcessEngine for CudaProcesses {
             present: all.present,
             exchanges: wishes.exchanges(),
         })
+    }
+
+    fn totals(&self) -> Option<ProcessTotals> {
+        self.core.service.times().map(HostedProcesses::totals)
     }
 
     fn channel(&self, capacity: u32, bytes: u32) -> Result<(Sender, Receiver), ChannelError> {

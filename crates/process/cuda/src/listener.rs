@@ -3,8 +3,10 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use everwarp_hostcalls::{Ended, Events, FunctionState, Woken};
+use everwarp_hostcalls::{Ended, Events, ExitReason, FunctionState, Woken};
 use everwarp_process::Pid;
+use everwarp_telemetry::clock;
+use everwarp_telemetry::hosted::HostedProcess;
 
 use crate::host_core::HostCore;
 use crate::process::{Phase, ProcessEnd};
@@ -91,6 +93,14 @@ impl HostCore {
             };
             match std::mem::replace(phase, Phase::Free) {
                 Phase::Running(running) => {
+                    if let Some(times) = self.service.times() {
+                        let process = HostedProcess {
+                            place: self.places(running.module).number(running.lease.place),
+                            began: clock::at(running.begin),
+                        };
+                        let success = exit.reason == ExitReason::Normal(0);
+                        times.ended(process, clock::at(now), success);
+                    }
                     let captured = [exit.stdout, exit.stderr];
                     let any = captured.iter().any(Option::is_some);
                     *phase = Phase::Exited(ProcessEnd {

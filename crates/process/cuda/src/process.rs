@@ -41,6 +41,8 @@ pub(crate) struct QueuedProcess {
     pub(crate) flags: u32,
     pub(crate) instance: u32,
     pub(crate) module: ModuleId,
+    /// When it began to wait, on the clock of measurements; 0 if its host does not measure.
+    pub(crate) queued: u64,
 }
 
 /// The point that a process has reached in its life.

@@ -138,7 +138,8 @@ impl ResidentProcesses {
             .engine()
             .program(&program::PROGRAM)
             .linked(code.linked().clone());
-        let builder = builder.pools(pools).watchdog(WATCHDOG);
+        // Processes are measured by the host. What tasks take is of no use here, and the image that is compiled ahead measures none.
+        let builder = builder.pools(pools).watchdog(WATCHDOG).measure(false);
         let builder = match size {
             Some(size) => builder.size(size),
             None => builder,

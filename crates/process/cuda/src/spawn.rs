@@ -11,6 +11,7 @@ use everwarp_process::{
     ChannelEnd, Grants, Input, ModuleId, Output, Pid, SpawnError, SpawnRequest, StartWriter,
 };
 use everwarp_runtime::Buffer;
+use everwarp_telemetry::clock;
 
 use crate::channel::HostEnd;
 use crate::directory::DirectoryCache;
@@ -247,6 +248,7 @@ impl<'a> SpawnBatch<'a> {
         groups: &[Arc<ProcessGroup>],
         numbers: Range<u32>,
     ) {
+        let queued = self.core.service.times().map_or(0, |_| clock::now());
         let mut cursor = self.core.table.cursor();
         for (at, ((pid, own), instance)) in pids.iter().zip(each).zip(numbers).enumerate() {
             let phase = cursor.reserved(*pid).expect("it was reserved just now");
@@ -262,6 +264,7 @@ impl<'a> SpawnBatch<'a> {
                 },
                 instance,
                 module: self.module,
+                queued,
             });
         }
     }

@@ -11,6 +11,7 @@ use crate::request::Reply;
 use crate::ring::{Ring, Ticket};
 use crate::service::Service;
 use crate::submissions::Job;
+use crate::timed::answer_timed;
 use crate::wait::Served;
 
 /// Requests that a thread serves before it wakes their processes or hands requests on. A wake is a task for the GPU, and
@@ -56,9 +57,10 @@ impl ServingThread {
         match self.service.serve(&request, &mut self.reply, endings) {
             Served::Answered => self.answer(ticket),
             Served::Waits(wait) => {
-                let ring = Arc::clone(&self.ring);
+                let (ring, times) = (Arc::clone(&self.ring), self.service.shared_times());
                 let wait = wait.of_slot(ticket.slot);
-                let answer = move |reply: &Reply| ring.answer(ticket, reply);
+                let answer =
+                    move |reply: &Reply| answer_timed(&ring, ticket, reply, times.as_deref());
                 self.service.wait(wait, Box::new(answer));
             }
         }
@@ -81,7 +83,7 @@ impl ServingThread {
 
     /// Gives the reply as the answer of a request.
     pub(crate) fn answer(&mut self, ticket: Ticket) {
-        let woken = self.ring.answer(ticket, &self.reply);
+        let woken = answer_timed(&self.ring, ticket, &self.reply, self.service.times());
         self.woken.extend(woken);
     }
 

@@ -69,6 +69,7 @@ mod stat;
 mod streams;
 mod submissions;
 mod table;
+mod timed;
 mod wait;
 mod waits;
 mod wasi;

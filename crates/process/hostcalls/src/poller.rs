@@ -7,6 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use everwarp_telemetry::clock;
+
 use crate::counters::Counters;
 use crate::hands::{BATCH, BATCHES_MOST, ServingThread};
 use crate::limits::NEIGHBOURS;
@@ -54,7 +56,10 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Serves a request, or puts it aside for its worker.
-    fn take(&mut self, (ticket, request): Job, queue: &Submissions) {
+    fn take(&mut self, (mut ticket, request): Job, queue: &Submissions) {
+        if self.thread.service.times().is_some() {
+            ticket.taken = clock::now();
+        }
         if self.workers.is_empty() {
             return self.thread.serve((ticket, request));
         }

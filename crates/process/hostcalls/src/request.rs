@@ -25,13 +25,17 @@ pub struct Request<'a> {
     pub room: usize,
 }
 
+/// The number of the call that an entry asks for, without its flags.
+pub(crate) fn call_number(fields: &EntryFields) -> u32 {
+    fields.call & !(HOSTCALL_WAKE | HOSTCALL_PATIENT)
+}
+
 impl Request<'static> {
     /// The request of an entry, without its payload.
     pub fn of_entry(fields: &EntryFields, room: usize) -> Self {
-        let number = fields.call & !(HOSTCALL_WAKE | HOSTCALL_PATIENT);
         Self {
             process: Pid::new(fields.process, fields.generation),
-            call: HostCall::decode(number, fields.args),
+            call: HostCall::decode(call_number(fields), fields.args),
             patient: fields.call & HOSTCALL_PATIENT != 0,
             payload: Cow::Borrowed(&[]),
             room,

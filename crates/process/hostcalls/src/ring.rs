@@ -93,6 +93,10 @@ pub(crate) struct Ticket {
     pub(crate) payload_bytes: u32,
     /// Whether the process is to be woken after the answer. It may also wish so later.
     pub(crate) wakes: bool,
+    /// The number of the call, as the request says.
+    pub(crate) call: u32,
+    /// When the request was taken, on the clock of measurements; 0 if its service does not measure.
+    pub(crate) taken: u64,
 }
 
 impl Ticket {

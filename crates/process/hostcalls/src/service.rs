@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use everwarp_contract::hostcall::number;
 use everwarp_engine::sync::lock;
 use everwarp_process::{OutputErrors, Pid};
+use everwarp_telemetry::hosted::HostedProcesses;
 
 use crate::config::Config;
 use crate::counters::{Counters, Counts};
@@ -24,6 +25,7 @@ use crate::output::Deferred;
 use crate::process::{Process, ProcessSlot, StartConfig};
 use crate::streams::Streams;
 use crate::table::DescriptorTable;
+use crate::timed;
 use crate::waits::Waits;
 
 /// A process that could not be opened.
@@ -69,6 +71,8 @@ pub struct Service {
     pub(crate) openings: Arc<Openings>,
     waiter: Option<JoinHandle<()>>,
     pub(crate) counters: Arc<Counters>,
+    /// Counts and times of its processes and their calls, if they are measured.
+    times: Option<Arc<HostedProcesses>>,
     /// The generations of processes that are to end and that the host does not know yet, by slot.
     pub(crate) doomed: Mutex<HashMap<u32, u32>>,
 }
@@ -112,6 +116,7 @@ impl Service {
             openings: Openings::new(),
             waiter: Some(waiter),
             counters: Arc::default(),
+            times: timed::times().map(Arc::new),
             doomed: Mutex::default(),
         })
     }
@@ -148,6 +153,18 @@ impl Service {
     /// The counts of requests and answers until now.
     pub fn counts(&self) -> Counts {
         self.counters.read()
+    }
+
+    /// Where the times of its processes and their calls are recorded; `None` unless that was asked for before the service was
+    /// made ([`everwarp_telemetry::level`]). The service records the calls that come through a ring, and its owner records starts
+    /// and ends.
+    pub fn times(&self) -> Option<&HostedProcesses> {
+        self.times.as_deref()
+    }
+
+    /// The same for an answer that is given later.
+    pub(crate) fn shared_times(&self) -> Option<Arc<HostedProcesses>> {
+        self.times.clone()
     }
 
     /// Opens a process.

@@ -8,7 +8,7 @@ use everwarp_contract::hostcall::{EntryFields, HOSTCALL_WAKE, is_of_lap};
 use everwarp_contract::ring::Slots;
 use everwarp_process::Pid;
 
-use crate::request::Request;
+use crate::request::{Request, call_number};
 use crate::ring::{DataPlace, Ring, Ticket};
 
 /// A request whose payload is still in the ring, and the right to answer it.
@@ -102,6 +102,8 @@ impl Submissions {
                 _ => fields.data_bytes,
             },
             wakes: fields.call & HOSTCALL_WAKE != 0,
+            call: call_number(&fields),
+            taken: 0,
         };
         let request = Request::of_entry(&fields, ticket.room());
         Some(Entry::Request((ticket, request)))

@@ -362,7 +362,7 @@ fn hosts(view: &ProgramView, all: &mut Families) {
         );
         all.times(
             "process_wait",
-            "How long processes waited for a thread.",
+            "How long processes waited for a thread, or for a place on a GPU.",
             &own,
             &Some(totals.wait.clone()),
         );
@@ -378,6 +378,14 @@ fn hosts(view: &ProgramView, all: &mut Families) {
             &own,
             &Some(totals.call.clone()),
         );
+        for kind in &totals.by_kind {
+            all.times(
+                "host_call_kind",
+                "How long the host took for calls of each kind.",
+                &with(&own, &[("call", &kind.call)]),
+                &Some(kind.times.clone()),
+            );
+        }
     }
 }
 

@@ -131,6 +131,16 @@ impl Tracer {
         before / 2 * self.capacity as u64
     }
 
+    /// Takes the room of one ring for events that go into the trace with [`add`](Self::add), and returns how many events that is; 0 if no
+    /// ring is left.
+    pub fn reserve(&self) -> usize {
+        let take = |left: u64| left.checked_sub(1);
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map_or(0, |_| self.capacity)
+    }
+
     /// Adds the events of a worker that has ended, in their order, and says how many older ones are not among them.
     pub fn add(&self, worker: &str, events: &[Event], lost: u64) {
         let mut rings = lock(&self.rings);

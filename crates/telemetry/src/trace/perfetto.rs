@@ -3,13 +3,13 @@
 //! Fields and numbers are those of Perfetto's `trace_packet.proto`, `track_event.proto`, `track_descriptor.proto` and
 //! `interned_data.proto`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use prost::Message;
 
-use super::names::Names;
+use super::names::{NameId, Names};
 use super::ring::{Event, EventKind, Ring};
 use crate::clock;
 
@@ -177,7 +177,9 @@ fn descriptor(uuid: u64, name: &str, process: Option<ProcessDescriptor>) -> Trac
     }
 }
 
-fn interned(names: &Names) -> InternedData {
+/// The categories, and the names that these events have: there may be many tracks with few names each.
+fn interned(names: &Names, events: &[Event]) -> InternedData {
+    let used: HashSet<NameId> = events.iter().map(|event| event.name).collect();
     let name = |iid: u64, name: &str| InternedName {
         iid: Some(iid),
         name: Some(name.to_owned()),
@@ -189,6 +191,7 @@ fn interned(names: &Names) -> InternedData {
         event_categories: (1..).zip(categories).map(|(iid, c)| name(iid, c)).collect(),
         event_names: names
             .iter()
+            .filter(|(id, ..)| used.contains(id))
             .map(|(id, _, n)| name(id.0.into(), n))
             .collect(),
     }
@@ -285,7 +288,7 @@ pub(super) fn write(
                 ..TrackEvent::default()
             },
         );
-        state.interned_data = Some(interned(names));
+        state.interned_data = Some(interned(names, events));
         state.sequence_flags = Some(INCREMENTAL_STATE_CLEARED);
         state.previous_packet_dropped = (losses[number] > 0).then_some(true);
         if let Some(event) = &mut state.track_event {
