@@ -229,9 +229,10 @@ impl ActorSystem {
         tag: u8,
         words: &[u64],
         buffer: Buffer<T>,
-    ) -> Result<(), Refused<Buffer<T>>> {
+    ) -> Result<(), Box<Refused<Buffer<T>>>> {
         let part = Part::of(&buffer);
-        self.tell_part(to, tag, words, buffer, part)
+        let told = self.tell_part(to, tag, words, buffer, part);
+        told.map_err(Box::new)
     }
     fn tell_part<P: Send + 'static>(
         &self,
