@@ -3,8 +3,8 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::files::{FILE_DOOR_ORDERS, FILE_PAGE};
@@ -31,13 +31,6 @@ const TOGETHER: usize = 16;
 const ORDERS_EACH: usize = 32;
 /// The first and the longest pause before the clock's hand goes round again for tasks that wait for frames.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
-
-/// What the pager has decided: jobs, the ends of waits, and whether the thread that carries out orders has something to do.
-struct Decided {
-    jobs: Vec<Job>,
-    done: Vec<DevFileDone>,
-    rings: bool,
-}
 
 impl Server {
     /// Takes requests for pages in.
@@ -96,7 +89,7 @@ impl Server {
                 self.release(after, record.to, error);
             }
         }
-        self.settle_freely(cache, brain);
+        self.settle(cache, &mut brain);
     }
     /// Ends a wait for a page with an error. The door takes the task off the holders of the word that it has named.
     fn release(&self, after: After, word: u64, error: FileErrno) {
@@ -108,17 +101,6 @@ impl Server {
     }
     /// Passes on what the pager has decided.
     fn settle(&self, cache: &Cache, brain: &mut Brain) {
-        let decided = self.decide(cache, brain);
-        self.pass_on(cache, decided);
-    }
-    /// The same once the lock is free: to wake threads takes longer than to decide, and others wait for the lock meanwhile. What is
-    /// passed on is in no order in any case, because several threads do it.
-    fn settle_freely(&self, cache: &Cache, mut brain: MutexGuard<'_, Brain>) {
-        let decided = self.decide(cache, &mut brain);
-        drop(brain);
-        self.pass_on(cache, decided);
-    }
-    fn decide(&self, cache: &Cache, brain: &mut Brain) -> Decided {
         let (mut jobs, mut done) = (Vec::new(), Vec::new());
         // The thread that carries out orders waits for the last flushes.
         let mut flushed = false;
@@ -170,20 +152,12 @@ impl Server {
                 self.ended(cache, brain, ticket, result.map_err(FileErrno));
             }
         }
-        Decided {
-            jobs,
-            done,
-            rings: flushed || brain.pager.has_orders() || brain.pager.is_short(),
-        }
-    }
-    fn pass_on(&self, cache: &Cache, decided: Decided) {
-        let Decided { jobs, done, rings } = decided;
         if !jobs.is_empty() || !done.is_empty() {
             let failed = done.iter().filter(|done| done.word == 0).count();
             self.work().end(done, failed);
             self.push_jobs(jobs);
         }
-        if rings {
+        if flushed || brain.pager.has_orders() || brain.pager.is_short() {
             cache.bell.ring(1);
         }
     }
@@ -456,7 +430,7 @@ impl Server {
                 .pager
                 .read_done(end.run, end.got, end.error, end.named);
         }
-        self.settle_freely(cache, brain);
+        self.settle(cache, &mut brain);
     }
     /// Writes parts of pages to their files.
     pub(crate) fn write_pages(&self, pages: Vec<(Arc<File>, u64, WriteBack)>) {
@@ -470,7 +444,7 @@ impl Server {
         for (write, result) in done {
             brain.pager.write_done(&write, result);
         }
-        self.settle_freely(cache, brain);
+        self.settle(cache, &mut brain);
     }
     fn write_page(
         &self,
