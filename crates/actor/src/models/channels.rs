@@ -6,11 +6,12 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use super::*;
-use crate::side::{Receiving, Sending, ValueType, Words};
+use crate::side::{Receiving, Sending, TypeNumber, ValueType, Words};
 use crate::sync::Condvar;
 
 const TYPE: ValueType = ValueType {
-    id: TypeId::of::<u64>(),
+    id: Some(TypeId::of::<u64>()),
+    number: TypeNumber::Is(1),
     name: "u64",
     words: 1,
 };
