@@ -247,5 +247,7 @@ fn times_choose_an_engine_that_has_them_and_refuse_others() {
     let chosen = sandbox.run(&["run", "fib", "--n", "5", "--measure", "--json"]);
     let printed: serde_json::Value =
         serde_json::from_slice(&chosen.stdout).expect("it prints one object");
-    assert_eq!(printed["engine"], "cpu");
+    // Where there is an adapter and no GPU that CUDA has, too.
+    let engine = printed["engine"].as_str();
+    assert!(matches!(engine, Some("cpu" | "cuda")), "{printed}");
 }
