@@ -106,7 +106,7 @@ class Slow:
     rounds: ew.i64
 
     def work(self) -> None:
-        for i in range(20_000):
+        for i in range(200_000):
             self.rounds += i % 3
 
     def read(self) -> ew.i64:
