@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use everwarp_contract::actor::{
-    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, MESSAGE_ASK, MESSAGE_HOST, MESSAGE_NEWS, MESSAGE_RESET,
-    MESSAGE_TICK, MESSAGE_TIMER, NOTE_SUPERVISED,
+    ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS, MESSAGE_ASK, MESSAGE_HOST, MESSAGE_NEWS, MESSAGE_PAYLOAD,
+    MESSAGE_RESET, MESSAGE_TICK, MESSAGE_TIMER, NOTE_SUPERVISED,
 };
 
 use super::run::Runner;
@@ -271,22 +271,24 @@ fn actor_that_pauses_goes_on_or_stops_keeps_its_other_messages() {
 }
 
 #[test]
-fn what_a_gpu_does_not_have_is_refused_by_name() {
-    let messages = [message(2, &[], 70), message(2, &[], 71)];
+fn payload_of_a_closure_goes_with_its_message_and_is_opened_when_it_comes_back() {
+    let mut returned = message(2, &[6], 71);
+    returned.head |= MESSAGE_PAYLOAD;
+    // The number of the first payload.
+    returned.words[3] = 1;
+    let messages = [message(2, &[], 70), returned, returned];
     let mut number = 0;
-    let did = lend(&messages, 0, move |actor, _| {
+    let did = lend(&messages, 0, move |actor, message| {
         number += 1;
-        if number == 2 {
-            actor.tell_with(BOB, 1, &[], vec![1]);
+        match number {
+            1 => actor.tell_with(BOB, 1, &[5], vec![7_u32]),
+            2 => assert_eq!(actor.open::<Vec<u32>>().ok(), Some(vec![7])),
+            // It has one owner.
+            _ => assert!(message.has_payload() && actor.open::<Vec<u32>>().is_err()),
         }
     });
-    let expected = Back {
-        stops: true,
-        failed: true,
-        counts: [0, 1, 0],
-        ..back(2)
-    };
-    assert_eq!(did, [Did::Back(expected, vec![])]);
+    let items = vec![(ITEM_SEND, BOB.bits(), 5)];
+    assert_eq!(did, [Did::Back(back(3), items)]);
 }
 
 #[test]
