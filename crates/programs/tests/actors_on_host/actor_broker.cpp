@@ -126,9 +126,10 @@ void scenario(u64) {
   control.letters = random_below(2);
   for (u32 i = 0; i < n; i++) kinds[i] = random_below(KINDS), actors[i] = launch(kinds[i], i);
   submit(HOST_EVENTS, 0, 0, 0);
-  // Payloads are passed on to later actors, whatever they do with them, or to none.
+  // Payloads are passed on to later carriers, or to none.
   for (u32 i = 0; i + 1 < n; i++) {
-    if (kinds[i] >= CARRIER) tell(actors[i], NEXT, {actors[i + 1 + random_below(n - i - 1)]});
+    const u32 next = i + 1 + random_below(n - i - 1);
+    if (kinds[i] >= CARRIER && kinds[next] >= CARRIER) tell(actors[i], NEXT, {actors[next]});
   }
   run_tells();
   u64 number = 0;
