@@ -487,40 +487,44 @@ fn is_noticed_of_keepers(
 }
 
 fn value_whose_handling_is_not_told_is_noticed(folder: &Path) -> Result<(), Failed> {
-    write_broker(folder, 8)?;
     let right = "if ((a.message.head & (MESSAGE_TICK | MESSAGE_VALUE)) != 0) a.tick();";
-    is_noticed(folder, "turn.cuh", right, "", 400)
+    is_noticed_of_broker(folder, "turn.cuh", right, "")
 }
 
 fn lists_outside_of_the_state_are_noticed(folder: &Path) -> Result<(), Failed> {
-    write_broker(folder, 8)?;
     let right = "K::services, K::lists, K::lists_at);";
-    is_noticed(
+    is_noticed_of_broker(
         folder,
         "turn.cuh",
         right,
         "K::services, K::lists, K::state);",
-        400,
     )
 }
 
 fn payload_that_ends_although_it_was_passed_on_is_noticed(folder: &Path) -> Result<(), Failed> {
-    write_broker(folder, 8)?;
     let right = "store(&cells[payload_cell].head, message.head, relaxed, gpu);\n  }";
-    is_noticed(folder, "actor.cuh", right, "}", 400)
+    is_noticed_of_broker(folder, "actor.cuh", right, "}")
 }
 
 fn payload_of_a_dead_letter_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
-    write_broker(folder, 8)?;
     let right =
         "if (shows() || serves && (load(&cells[at].head, relaxed, gpu) & MESSAGE_PAYLOAD) != 0)";
-    is_noticed(folder, "actor.cuh", right, "if (shows())", 400)
+    is_noticed_of_broker(folder, "actor.cuh", right, "if (shows())")
 }
 
 fn undone_payload_that_stays_is_noticed(folder: &Path) -> Result<(), Failed> {
-    write_broker(folder, 8)?;
     let right = "message.head |= MESSAGE_PAYLOAD;";
-    is_noticed(folder, "actor.cuh", right, "", 400)
+    is_noticed_of_broker(folder, "actor.cuh", right, "")
+}
+
+fn is_noticed_of_broker(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    write_broker(folder, 8)?;
+    is_noticed(folder, header, right, wrong, 400)
 }
 
 /// The sources of `actor_broker`, with a ring of this many places.

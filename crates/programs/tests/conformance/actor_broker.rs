@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Asked, Channel, DeadReason};
-use everwarp::{Device, Engine, Layout, Select};
+use everwarp::{Device, Engine, Select};
 use everwarp_programs::actor_broker::{
     AFTER, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob, DevPorter, PIPE,
     RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WORKER, WRONG,
 };
 use everwarp_testkit::cases;
 
-use crate::support::Case;
+use crate::support::{Case, launch, tell, wait_for_end, wait_for_state};
 
 pub(crate) const ALL: &[Case] = cases![
     handler_passes_values_from_channel_to_channel_in_order,
@@ -34,36 +34,6 @@ fn start(select: Select) -> (Engine, ActorSystem) {
     let config = ActorConfig::default();
     let system = ActorSystem::start(&engine, &BROKERS, config).expect("it starts");
     (engine, system)
-}
-fn launch<const N: usize>(system: &ActorSystem, kind: u32) -> [ActorId; N] {
-    [(); N].map(|()| system.launch(kind).expect("there is room"))
-}
-fn tell(system: &ActorSystem, to: ActorId, tag: u8, words: &[u64]) {
-    system.tell(to, tag, words).expect("it lives");
-}
-/// Waits until the state of an actor is as it should be.
-fn wait_for<S: Layout + std::fmt::Debug>(
-    system: &ActorSystem,
-    actor: ActorId,
-    holds: impl Fn(&S) -> bool,
-) -> S {
-    let begin = Instant::now();
-    loop {
-        system.settle().expect("it settles");
-        let state: S = system.state(actor).expect("it is there");
-        if holds(&state) {
-            return state;
-        }
-        assert!(begin.elapsed() < LONG, "{state:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-fn wait_for_end(system: &ActorSystem, actor: ActorId) {
-    let begin = Instant::now();
-    while system.tell(actor, 0, &[]).is_ok() {
-        assert!(begin.elapsed() < LONG, "{actor:?} lives");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 fn job(number: u64) -> DevJob {
     DevJob {
@@ -101,7 +71,7 @@ fn handler_passes_values_from_channel_to_channel_in_order(select: Select) {
     jobs.close().expect("the engine runs");
     let none = done.receive_within(LONG).expect_err("it is closed");
     assert!(matches!(none, ActorError::ChannelClosed { .. }), "{none}");
-    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.closed == 1);
+    let state: DevPorter = wait_for_state(&system, worker, |s: &DevPorter| s.closed == 1);
     assert_eq!((state.received, state.sent), (JOBS, JOBS));
     assert_eq!((state.disorder, state.refused), (0, 0));
     assert_eq!(state.sum, JOBS * (JOBS + 1) / 2);
@@ -117,10 +87,10 @@ fn value_of_a_handler_waits_for_room_and_a_second_one_is_refused(select: Select)
         tell(&system, worker, SEND, &[id, number, number, 0]);
     }
     // The first is in the channel, the second waits, and the third is refused.
-    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.refused == 1);
+    let state: DevPorter = wait_for_state(&system, worker, |s: &DevPorter| s.refused == 1);
     assert_eq!((state.sent, state.numbers, full.len()), (1, 1 + 5, 1));
     assert_eq!(full.receive_within(LONG).expect("there is one").number, 1);
-    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.sent == 2);
+    let state: DevPorter = wait_for_state(&system, worker, |s: &DevPorter| s.sent == 2);
     assert_eq!((state.numbers, state.refused), (1 + 5 + 3, 1));
     let second = full.receive_within(LONG).expect("there is one");
     assert_eq!((second.number, second.sender), (3, 7));
@@ -137,15 +107,15 @@ fn handler_learns_that_a_channel_is_closed(select: Select) {
     for number in [2, 4, 6] {
         tell(&system, worker, RECEIVE, &[id, number]);
     }
-    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.received == 1);
+    let state: DevPorter = wait_for_state(&system, worker, |s: &DevPorter| s.received == 1);
     assert_eq!((state.sum, state.numbers, state.closed), (1, 2, 0));
     tell(&system, other, CLOSE, &[id]);
-    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.closed == 2);
+    let state: DevPorter = wait_for_state(&system, worker, |s: &DevPorter| s.closed == 2);
     assert_eq!(state.numbers, 2 + 4 + 6);
     // Afterwards it is closed for all, and so is a channel that never was.
     tell(&system, worker, SEND, &[id, 1, 9, 0]);
     tell(&system, worker, RECEIVE, &[u64::MAX, 8]);
-    let state: DevPorter = wait_for(&system, worker, |s: &DevPorter| s.closed == 4);
+    let state: DevPorter = wait_for_state(&system, worker, |s: &DevPorter| s.closed == 4);
     assert_eq!((state.sent, state.numbers), (0, 2 + 4 + 6 + 1 + 8));
     assert!(jobs.send(&job(2)).is_err());
 }
@@ -176,7 +146,7 @@ fn handler_that_means_another_type_fails(select: Select) {
     let [worker, other] = launch(&system, WORKER);
     let jobs = channel(&system, 4);
     tell(&system, worker, WRONG, &[jobs.id().bits()]);
-    wait_for_end(&system, worker);
+    wait_for_end(&system, worker, 0, &[]);
     let (failures, _) = system.failures();
     let failure = failures.iter().find(|f| f.actor == worker);
     let reason = &failure.expect("it has a reason").reason;
@@ -184,13 +154,13 @@ fn handler_that_means_another_type_fails(select: Select) {
     // The channel is as it was.
     jobs.send(&job(3)).expect("there is room");
     tell(&system, other, RECEIVE, &[jobs.id().bits(), 2]);
-    let state: DevPorter = wait_for(&system, other, |s: &DevPorter| s.received == 1);
+    let state: DevPorter = wait_for_state(&system, other, |s: &DevPorter| s.received == 1);
     assert_eq!(state.sum, 3);
     // A number of the host's has its type, too.
     let weights = system.channel::<f64>(1).expect("it can");
     tell(&system, other, WRONG, &[weights.id().bits()]);
     weights.send(&0.0).expect("there is room");
-    let state: DevPorter = wait_for(&system, other, |s: &DevPorter| s.received == 2);
+    let state: DevPorter = wait_for_state(&system, other, |s: &DevPorter| s.received == 2);
     assert_eq!(state.sum, 3);
 }
 
@@ -314,9 +284,10 @@ fn cancelled_timer_of_a_keeping_kind_is_never_heard(select: Select) {
             tell(&system, broker, AFTER, &[round * 5_000]);
             tell(&system, broker, CANCEL, &[]);
         }
-        let before = wait_for(&system, broker, |s: &DevBroker| s.timer == 0);
+        let before = wait_for_state(&system, broker, |s: &DevBroker| s.timer == 0);
         tell(&system, broker, AFTER, &[30_000_000]);
-        let state: DevBroker = wait_for(&system, broker, |s: &DevBroker| s.ticks > before.ticks);
+        let state: DevBroker =
+            wait_for_state(&system, broker, |s: &DevBroker| s.ticks > before.ticks);
         assert_eq!(state.strange, 0, "of {} ticks", state.ticks);
     }
 }

@@ -11,7 +11,7 @@ use everwarp_programs::actor_services::{
 };
 use everwarp_testkit::cases;
 
-use crate::support::Case;
+use crate::support::{Case, tell};
 
 pub(crate) const ALL: &[Case] = cases![
     closure_of_the_host_is_an_actor,
@@ -45,9 +45,6 @@ fn agent(system: &ActorSystem) -> ActorId {
 fn state(system: &ActorSystem, actor: ActorId) -> DevAgent {
     system.settle().expect("it settles");
     system.state(actor).expect("it is there")
-}
-fn tell(system: &ActorSystem, to: ActorId, tag: u8, words: &[u64]) {
-    system.tell(to, tag, words).expect("it lives");
 }
 /// Waits until something holds in the end.
 fn wait_until(what: &str, holds: impl Fn() -> bool) {

@@ -13,7 +13,7 @@ use everwarp_programs::actor_services::{
 };
 use everwarp_testkit::cases;
 
-use crate::support::Case;
+use crate::support::{Case, launch, tell, wait_for_end, wait_for_state};
 
 pub(crate) const ALL: &[Case] = cases![
     ask_with_a_deadline_ends_once,
@@ -47,35 +47,12 @@ fn start_watched(select: Select, watchdog: Duration) -> (Engine, ActorSystem) {
     let system = ActorSystem::start(&engine, &SERVICES, config).expect("it starts");
     (engine, system)
 }
-fn launch<const N: usize>(system: &ActorSystem, kind: u32) -> [ActorId; N] {
-    [(); N].map(|()| system.launch(kind).expect("there is room"))
-}
 fn state(system: &ActorSystem, actor: ActorId) -> DevAgent {
     system.settle().expect("it settles");
     system.state(actor).expect("it is there")
 }
-fn tell(system: &ActorSystem, to: ActorId, tag: u8, words: &[u64]) {
-    system.tell(to, tag, words).expect("it lives");
-}
-/// Waits until the state of an actor is as it should be in the end.
 fn wait_for(system: &ActorSystem, actor: ActorId, holds: impl Fn(&DevAgent) -> bool) -> DevAgent {
-    let begin = Instant::now();
-    loop {
-        let state = state(system, actor);
-        if holds(&state) {
-            return state;
-        }
-        assert!(begin.elapsed() < LONG, "{state:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-/// Waits until an actor has ended.
-fn wait_for_end(system: &ActorSystem, actor: ActorId) {
-    let begin = Instant::now();
-    while system.tell(actor, ADD, &[0]).is_ok() {
-        assert!(begin.elapsed() < LONG, "{actor:?} lives");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for_state(system, actor, holds)
 }
 
 fn ask_with_a_deadline_ends_once(select: Select) {
@@ -159,7 +136,7 @@ fn monitors_are_notified_once_with_the_reason(select: Select) {
     let (_engine, system) = start(select);
     let [watcher, stops, fails, dies, gone] = launch(&system, AGENT);
     system.kill(&[gone]).expect("it runs");
-    wait_for_end(&system, gone);
+    wait_for_end(&system, gone, ADD, &[0]);
     let monitors = [stops, fails, dies, gone].map(|id| system.monitor(id).expect("it can"));
     for (number, id) in (1..).zip([stops, fails, dies, gone]) {
         tell(&system, watcher, MONITOR, &[id.bits(), number]);
@@ -210,14 +187,14 @@ fn linked_actor_is_killed_when_the_other_one_fails(select: Select) {
     state_after(&system, one);
     state_after(&system, stops);
     tell(&system, one, FAIL, &[]);
-    wait_for_end(&system, other);
+    wait_for_end(&system, other, ADD, &[0]);
     tell(&system, stops, STOP, &[]);
-    wait_for_end(&system, stops);
+    wait_for_end(&system, stops, ADD, &[0]);
     // The host's links.
     let [a, b] = launch(&system, AGENT);
     system.link(a, b).expect("both live");
     system.kill(&[a]).expect("it runs");
-    wait_for_end(&system, b);
+    wait_for_end(&system, b, ADD, &[0]);
     for id in [lives, unlinked] {
         assert_eq!(system.ask(id, GET, &[]).expect("it lives").word(0), 0);
     }
@@ -270,7 +247,7 @@ fn each_dead_letter_reaches_its_subscriber(select: Select) {
     tell(&system, actor, LINK_TO, &[gone.bits()]);
     system.settle().expect("it settles");
     system.kill(&[gone]).expect("it runs");
-    wait_for_end(&system, gone);
+    wait_for_end(&system, gone, ADD, &[0]);
     tell(&system, actor, PASS, &[77]);
     system.deactivate(&[other]).expect("it runs");
     let tells: Vec<_> = (0..50).map(|i| Tell::new(other, ADD, &[i])).collect();

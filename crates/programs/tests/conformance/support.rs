@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use everwarp::{Device, Engine, EngineBuilder, EngineKind, Pools, Select};
+use everwarp::actor::{ActorId, ActorSystem};
+use everwarp::{Device, Engine, EngineBuilder, EngineKind, Layout, Pools, Select};
 use everwarp_programs::probe::{self, Probe};
 use everwarp_programs::standard;
 
@@ -101,6 +102,40 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
             "{what}: not after 20 s"
         );
         std::thread::yield_now();
+    }
+}
+
+/// Launches actors of one kind.
+pub(crate) fn launch<const N: usize>(system: &ActorSystem, kind: u32) -> [ActorId; N] {
+    [(); N].map(|()| system.launch(kind).expect("there is room"))
+}
+/// Tells an actor that lives.
+pub(crate) fn tell(system: &ActorSystem, to: ActorId, tag: u8, words: &[u64]) {
+    system.tell(to, tag, words).expect("it lives");
+}
+/// Waits until the state of an actor is as it should be in the end.
+pub(crate) fn wait_for_state<S: Layout + std::fmt::Debug>(
+    system: &ActorSystem,
+    actor: ActorId,
+    holds: impl Fn(&S) -> bool,
+) -> S {
+    let begin = Instant::now();
+    loop {
+        system.settle().expect("it settles");
+        let state: S = system.state(actor).expect("it is there");
+        if holds(&state) {
+            return state;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{state:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+/// Waits until an actor has ended. `tag` and `words` are a message that changes nothing.
+pub(crate) fn wait_for_end(system: &ActorSystem, actor: ActorId, tag: u8, words: &[u64]) {
+    let begin = Instant::now();
+    while system.tell(actor, tag, words).is_ok() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{actor:?} lives");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
