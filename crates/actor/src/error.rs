@@ -152,6 +152,9 @@ pub enum ActorError {
         /// The program.
         program: String,
     },
+    /// A buffer that is no memory of the engine on which the actors run.
+    #[error("the buffer belongs to another engine: make it with the engine of the actors")]
+    OtherEngine,
     /// The channel holds as many values as it can.
     #[error("{channel:?} is full: wait, or give it a larger capacity")]
     ChannelFull {

@@ -117,12 +117,12 @@ const NUMBER: u64 = u32::MAX as u64;
 
 /// What handlers on a GPU reach of a payload: how many elements there are, and where.
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct Elements {
     length: u32,
     address: u64,
 }
 
-impl Part {
+impl Elements {
     fn of<T: Element>(buffer: &Buffer<T>) -> Self {
         Self {
             length: u32::try_from(buffer.len()).expect("the caller's buffer is shorter"),
@@ -212,14 +212,14 @@ impl ActorSystem {
         words: &[u64],
         payload: P,
     ) -> Result<(), Refused<P>> {
-        self.tell_part(to, tag, words, payload, Part::default())
+        self.tell_payload(to, tag, words, payload, Elements::default())
     }
     /// Sends a message with a buffer of the engine, as [`tell_with`](Self::tell_with). Handlers on a GPU read and write its elements
     /// in place: `m.data<T>()` and `m.length()` in CUDA C++. Others [`open`](ActorCx::open) a `Buffer<T>`. The buffer is free again
     /// when it is dropped.
     ///
     /// # Errors
-    /// As [`tell_with`](Self::tell_with).
+    /// As [`tell_with`](Self::tell_with), or [`ActorError::OtherEngine`], with the buffer.
     ///
     /// # Panics
     /// There are more than [`MAX_PAYLOAD_WORDS`] words, or the buffer has 2^32 elements or more.
@@ -230,17 +230,23 @@ impl ActorSystem {
         words: &[u64],
         buffer: Buffer<T>,
     ) -> Result<(), Box<Refused<Buffer<T>>>> {
-        let part = Part::of(&buffer);
-        let told = self.tell_part(to, tag, words, buffer, part);
+        if !buffer.is_of(&self.engine) {
+            return Err(Box::new(Refused {
+                error: ActorError::OtherEngine,
+                payload: Some(buffer),
+            }));
+        }
+        let elements = Elements::of(&buffer);
+        let told = self.tell_payload(to, tag, words, buffer, elements);
         told.map_err(Box::new)
     }
-    fn tell_part<P: Send + 'static>(
+    fn tell_payload<P: Send + 'static>(
         &self,
         to: ActorId,
         tag: u8,
         words: &[u64],
         payload: P,
-        part: Part,
+        elements: Elements,
     ) -> Result<(), Refused<P>> {
         let side = match self.local("messages with payloads") {
             Ok(local) => &local.side,
@@ -253,7 +259,7 @@ impl ActorSystem {
         let number = side.payloads.add(payload);
         tell.attach(
             Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS) | MESSAGE_PAYLOAD,
-            part.words(number),
+            elements.words(number),
         );
         self.tell_all(&[tell]).map_err(|error| Refused {
             error,
@@ -306,9 +312,10 @@ impl ActorCx<'_, '_, '_> {
         words: &[u64],
         payload: P,
     ) {
-        self.tell_part(to, tag, words, payload, Part::default());
+        self.tell_payload(to, tag, words, payload, Elements::default());
     }
-    /// Sends a message with a buffer, as [`ActorSystem::tell_buffer`].
+    /// Sends a message with a buffer, as [`ActorSystem::tell_buffer`]. The caller sees to it that it is of the engine on which the
+    /// actors run.
     ///
     /// # Panics
     /// There are more than [`MAX_PAYLOAD_WORDS`] words, or the buffer has 2^32 elements or more.
@@ -319,16 +326,16 @@ impl ActorCx<'_, '_, '_> {
         words: &[u64],
         buffer: Buffer<T>,
     ) {
-        let part = Part::of(&buffer);
-        self.tell_part(to, tag, words, buffer, part);
+        let elements = Elements::of(&buffer);
+        self.tell_payload(to, tag, words, buffer, elements);
     }
-    fn tell_part<P: Send + 'static>(
+    fn tell_payload<P: Send + 'static>(
         &mut self,
         to: ActorId,
         tag: u8,
         words: &[u64],
         payload: P,
-        part: Part,
+        elements: Elements,
     ) {
         let head = Message::head_of(tag, words.len(), MAX_PAYLOAD_WORDS);
         // The system ends: no message is handled any more.
@@ -337,7 +344,10 @@ impl ActorCx<'_, '_, '_> {
             && let Some(cell) = self.write(head, words, None)
         {
             let number = side.payloads.add(payload);
-            attach(&self.turn.table.cells[cell as usize], part.words(number));
+            attach(
+                &self.turn.table.cells[cell as usize],
+                elements.words(number),
+            );
             self.send(to, cell);
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use everwarp_contract::{DevPtr, DevType};
 use everwarp_engine::{ElementSize, EngineError};
 
+use crate::Engine;
 use crate::core::EngineCore;
 use crate::error::Error;
 use crate::retired::Region;
@@ -120,6 +121,10 @@ impl<T: Element> Buffer<T> {
     /// Whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+    /// Whether it is memory of this engine.
+    pub fn is_of(&self, engine: &Engine) -> bool {
+        Arc::ptr_eq(&self.core, &engine.core)
     }
     /// The buffer's address, for parameters.
     pub fn ptr(&self) -> DevPtr<T> {

@@ -14,7 +14,7 @@ use everwarp_programs::actor_broker::{
 };
 use everwarp_testkit::cases;
 
-use crate::support::Case;
+use crate::support::{Case, launch, tell};
 
 pub(crate) const ALL: &[Case] = cases![
     buffer_moves_from_actor_to_actor_and_back_to_the_host,
@@ -38,9 +38,6 @@ fn start(select: Select) -> (Engine, ActorSystem) {
     let config = ActorConfig::default();
     let system = ActorSystem::start(&engine, &program, config).expect("it starts");
     (engine, system)
-}
-fn launch<const N: usize>(system: &ActorSystem, kind: u32) -> [ActorId; N] {
-    [(); N].map(|()| system.launch(kind).expect("there is room"))
 }
 fn state(system: &ActorSystem, actor: ActorId) -> DevCarrier {
     system.settle().expect("it settles");
@@ -86,7 +83,7 @@ fn buffer_moves_from_actor_to_actor_and_back_to_the_host(select: Select) {
         let stages: [ActorId; STAGES as usize] = launch(&system, kind);
         let next = stages.iter().skip(1).chain([&last]);
         for (stage, next) in stages.iter().zip(next) {
-            system.tell(*stage, NEXT, &[next.bits()]).expect("it lives");
+            tell(&system, *stage, NEXT, &[next.bits()]);
         }
         for frame in 0..20_u32 {
             let elements: Vec<u32> = (0..50).map(|i| 100 * frame + i).collect();
@@ -139,7 +136,7 @@ fn payload_that_was_passed_on_is_not_dropped(select: Select) {
     for tag in [FORWARD, FORWARD_AND_FAIL] {
         let (last, results) = opener::<Counted>(&system);
         let [actor] = launch(&system, CARRIER);
-        system.tell(actor, NEXT, &[last.bits()]).expect("it lives");
+        tell(&system, actor, NEXT, &[last.bits()]);
         let sent = system.tell_with(actor, tag, &[9], Counted(drops.clone()));
         sent.expect("it lives");
         let (word, payload) = results.recv_timeout(LONG).expect("it comes");
@@ -148,7 +145,7 @@ fn payload_that_was_passed_on_is_not_dropped(select: Select) {
     }
     // Once, however often its message is passed on.
     let [actor, next] = launch(&system, CARRIER);
-    system.tell(actor, NEXT, &[next.bits()]).expect("it lives");
+    tell(&system, actor, NEXT, &[next.bits()]);
     let sent = system.tell_with(actor, TWICE, &[], Counted(drops.clone()));
     sent.expect("it lives");
     // The next one passes both on to an actor that does not live.
@@ -161,7 +158,7 @@ fn undone_handler_has_passed_nothing_on(select: Select) {
     let (_engine, system) = start(select);
     let drops = Arc::new(AtomicUsize::new(0));
     let [actor, next] = launch(&system, STEADY);
-    system.tell(actor, NEXT, &[next.bits()]).expect("it lives");
+    tell(&system, actor, NEXT, &[next.bits()]);
     for _ in 0..10 {
         let sent = system.tell_with(actor, FORWARD_AND_FAIL, &[], Counted(drops.clone()));
         sent.expect("it lives");
@@ -183,7 +180,7 @@ fn payloads_of_dead_letters_are_dropped(select: Select) {
     system.kill(&[actor]).expect("it runs");
     wait_for_drops(&system, &drops, 8);
     // One that is passed on to an actor that does not live.
-    system.tell(other, NEXT, &[actor.bits()]).expect("it lives");
+    tell(&system, other, NEXT, &[actor.bits()]);
     let sent = system.tell_with(other, FORWARD, &[6], Counted(drops.clone()));
     sent.expect("it lives");
     wait_for_drops(&system, &drops, 9);
@@ -214,6 +211,18 @@ fn payload_that_is_not_sent_comes_back(select: Select) {
         "{refused}"
     );
     assert_eq!(refused.payload, Some(vec![1, 2, 3]));
+    // A buffer of another engine.
+    let (other, _system) = start(select);
+    let [actor] = launch(&system, CARRIER);
+    let buffer = other.buffer::<u32>(8).expect("there is memory");
+    let refused = system.tell_buffer(actor, FRAME, &[], buffer);
+    let refused = refused.expect_err("it is of another engine");
+    assert!(
+        matches!(refused.error, ActorError::OtherEngine),
+        "{refused}"
+    );
+    assert_eq!(refused.payload.map(|buffer| buffer.len()), Some(8));
+    assert_eq!(state(&system, actor).count, 0);
 }
 
 fn payloads_are_dropped_with_their_system(select: Select) {
