@@ -82,10 +82,11 @@ pub use everwarp_contract::{
     layout,
 };
 pub use everwarp_engine::{
-    Declaration, DevNone, DispatchTimes, EngineError, EngineKind, Footprint, Frames, Function,
-    HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats, HostCallMemory,
-    Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools, Precompiled,
-    PreparedImage, Program, ProgramRef, Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
+    Addition, Declaration, DevNone, DispatchTimes, EngineError, EngineKind, Footprint, Frames,
+    Function, Haste, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats,
+    HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools,
+    Precompiled, PreparedAddition, PreparedImage, Program, ProgramRef, Publisher, Shape, TaskCx,
+    Twin, TwinClosure, TwinFn, program,
 };
 #[doc(hidden)] // for the command and for the hosts of processes
 pub use everwarp_engine::{identifier, trace};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use everwarp_engine::trace::spanned;
 use everwarp_engine::{
-    EngineError, Frames, HostCallMemory, Image, Linked, LinkedPart, PreparedImage,
+    Addition, EngineError, Frames, Haste, HostCallMemory, Image, Linked, LinkedPart,
+    PreparedAddition, PreparedImage, TaskEngine,
 };
 
 use crate::buffer::{Buffer, Element};
@@ -62,12 +63,17 @@ pub trait LinkedEngine {
     fn assemble_ahead(&self, parts: &[LinkedPart]);
     /// Whether [`assemble_while`](Self::assemble_while) does anything: not if the driver assembles.
     fn assembles_ahead(&self) -> bool;
-    /// Assembles a part ahead of an image that will have it, on one core for each of its pieces, unless `unwanted` is set or becomes
-    /// so.
+    /// Assembles parts ahead of an image or an addition that will have them, on one core for each piece, unless `unwanted` is set or
+    /// becomes so. Says whether they can be in an addition.
     ///
     /// # Errors
-    /// The part cannot be assembled within the limits.
-    fn assemble_while(&self, part: &LinkedPart, unwanted: &Arc<AtomicBool>) -> Result<(), Error>;
+    /// A part cannot be assembled within the limits.
+    fn assemble_while(
+        &self,
+        parts: &[LinkedPart],
+        haste: Haste,
+        unwanted: &Arc<AtomicBool>,
+    ) -> Result<bool, Error>;
     /// Compiles the engine's image again with other linked parts. The engine goes on meanwhile.
     ///
     /// # Errors
@@ -81,6 +87,18 @@ pub trait LinkedEngine {
     /// The engine is parked already, the image does not begin with the engine's current one, or a task does not end, so
     /// the engine is lost. If the device refuses to load the image, the engine goes on with its current one.
     fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error>;
+    /// Links code that can be loaded next to the engine's image, also while the engine runs. `None` if it can only come in an image.
+    ///
+    /// # Errors
+    /// A part does not assemble.
+    fn prepare_addition(&self, addition: &Addition) -> Result<Option<PreparedAddition>, Error>;
+    /// Parks the engine, loads an addition from [`prepare_addition`](Self::prepare_addition), and goes on. Images that come later
+    /// have `linked` unless they say otherwise, so it has the addition's code as well.
+    ///
+    /// # Errors
+    /// The engine is parked already, or a task does not end, so the engine is lost. If the device refuses to load the code, the
+    /// engine goes on without it.
+    fn add(&self, prepared: &PreparedAddition, linked: Linked) -> Result<Exchanged, Error>;
     /// A handle with a region of its own: buffers that are made through it are freed, after they were dropped, as soon as
     /// the tasks in flight of instances that were made through it have ended, whatever else the engine does. No task of
     /// another instance may reach them. There are 255 regions; further handles share the common one.
@@ -100,6 +118,31 @@ pub trait LinkedEngine {
     fn trim(&self);
 }
 
+impl Engine {
+    /// Parks the engine, loads code into it, and goes on, also if the device refuses the code.
+    fn while_parked(
+        &self,
+        load: impl FnOnce(&dyn TaskEngine) -> Result<(), EngineError>,
+    ) -> Result<Exchanged, Error> {
+        if !self.core.parked.load(Ordering::Acquire).is_multiple_of(2) {
+            let action = "loading an image while it runs";
+            return Err(EngineError::Parked { action }.into());
+        }
+        let begin = Instant::now();
+        spanned("exchange: park", || self.park())?;
+        let parked = Instant::now();
+        let loaded = spanned("exchange: load", || load(&*self.core.engine));
+        let end = Instant::now();
+        spanned("exchange: resume", || self.resume())?;
+        loaded?;
+        Ok(Exchanged {
+            parking: parked - begin,
+            loading: end - parked,
+            resuming: end.elapsed(),
+        })
+    }
+}
+
 impl LinkedEngine for Engine {
     fn host_calls(&self) -> Option<HostCallMemory> {
         self.core.engine.host_calls()
@@ -113,8 +156,13 @@ impl LinkedEngine for Engine {
     fn assembles_ahead(&self) -> bool {
         self.core.engine.assembles_ahead()
     }
-    fn assemble_while(&self, part: &LinkedPart, unwanted: &Arc<AtomicBool>) -> Result<(), Error> {
-        Ok(self.core.engine.assemble_while(part, unwanted)?)
+    fn assemble_while(
+        &self,
+        parts: &[LinkedPart],
+        haste: Haste,
+        unwanted: &Arc<AtomicBool>,
+    ) -> Result<bool, Error> {
+        Ok(self.core.engine.assemble_while(parts, haste, unwanted)?)
     }
     fn prepare_linked(&self, linked: Linked) -> Result<PreparedImage, Error> {
         self.core.check()?;
@@ -126,23 +174,19 @@ impl LinkedEngine for Engine {
     }
     fn exchange(&self, prepared: &PreparedImage) -> Result<Exchanged, Error> {
         let mut image = lock(&self.core.image);
-        if !self.core.parked.load(Ordering::Acquire).is_multiple_of(2) {
-            let action = "loading an image while it runs";
-            return Err(EngineError::Parked { action }.into());
-        }
-        let begin = Instant::now();
-        spanned("exchange: park", || self.park())?;
-        let parked = Instant::now();
-        let loaded = spanned("exchange: load", || self.core.engine.set_image(prepared));
-        let end = Instant::now();
-        spanned("exchange: resume", || self.resume())?;
-        loaded?;
+        let exchanged = self.while_parked(|engine| engine.set_image(prepared))?;
         *image = prepared.image.clone();
-        Ok(Exchanged {
-            parking: parked - begin,
-            loading: end - parked,
-            resuming: end.elapsed(),
-        })
+        Ok(exchanged)
+    }
+    fn prepare_addition(&self, addition: &Addition) -> Result<Option<PreparedAddition>, Error> {
+        self.core.check()?;
+        Ok(self.core.engine.prepare_addition(addition)?)
+    }
+    fn add(&self, prepared: &PreparedAddition, linked: Linked) -> Result<Exchanged, Error> {
+        let mut image = lock(&self.core.image);
+        let exchanged = self.while_parked(|engine| engine.add(prepared))?;
+        image.linked = linked;
+        Ok(exchanged)
     }
     fn region(&self) -> Engine {
         Engine {

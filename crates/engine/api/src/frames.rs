@@ -1,5 +1,6 @@
 //! The stack frames of an image's functions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The stack frames of an image's functions, by name; none where nothing is linked. Clones share them.
@@ -10,6 +11,17 @@ impl Frames {
     /// Each function's name, and the bytes of its frame.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
         self.0.iter().map(|(name, bytes)| (&**name, *bytes))
+    }
+
+    /// These and more frames. A function that is in both has the sum: one of the two stands for the other, and calls it.
+    #[must_use]
+    pub fn and<'n>(&self, more: impl Iterator<Item = (&'n str, u32)>) -> Self {
+        let mut all: BTreeMap<&str, u32> = self.iter().collect();
+        for (name, bytes) in more {
+            *all.entry(name).or_default() += bytes;
+        }
+        let all = all.into_iter();
+        all.map(|(name, bytes)| (name.into(), bytes)).collect()
     }
 
     /// The bytes of the largest frame; 0 if there is none.
@@ -44,5 +56,16 @@ mod tests {
         assert_eq!(frames.largest(), 400);
         assert_eq!(frames.largest_of(|name| !name.starts_with("m1_")), 96);
         assert_eq!(Frames::default().largest(), 0);
+    }
+
+    #[test]
+    fn a_function_and_what_stands_for_it_are_both_on_the_stack() {
+        let frames: Frames = [("f1", 16), ("f2", 32)]
+            .map(|(name, bytes)| (name.into(), bytes))
+            .into_iter()
+            .collect();
+        let all = frames.and([("f2", 100), ("f3", 8)].into_iter());
+        let all: Vec<_> = all.iter().collect();
+        assert_eq!(all, [("f1", 16), ("f2", 132), ("f3", 8)]);
     }
 }

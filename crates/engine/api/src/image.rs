@@ -1,5 +1,6 @@
 //! Images: the programs that an engine runs, and code that was compiled elsewhere and is linked to them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -102,6 +103,46 @@ pub struct Linked {
     pub host_call_slots: u32,
     /// Machine code that may be of this image. It is used only where its key says that it was made from exactly this.
     pub precompiled: Vec<Precompiled>,
+    /// What writes the addresses of the parts' functions into variables of the parts, before the image runs.
+    pub publishers: Vec<Publisher>,
+}
+
+/// A kernel of linked code that one thread runs once, before the engine runs that code: to write down addresses, which only the code
+/// itself knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publisher {
+    /// The kernel's name. Its only parameter is an address.
+    pub kernel: Arc<str>,
+    /// The variable of the image whose address it is given.
+    pub table: Arc<str>,
+}
+
+/// Code that is loaded next to an image which an engine has, and is linked apart from it.
+#[derive(Clone, Debug, Default)]
+pub struct Addition {
+    /// The parts.
+    pub parts: Vec<LinkedPart>,
+    /// What writes the addresses of its functions into variables of the image.
+    pub gives: Vec<Publisher>,
+    /// What takes addresses from there: after the publishers of this addition, and again after those of later ones.
+    pub takes: Vec<Publisher>,
+    /// The names of the functions that the engine has from then on. Others stand for functions of the image or of other additions.
+    pub functions: BTreeSet<Arc<str>>,
+    /// The most bytes of stack that a function takes which stands for another one.
+    pub bridge_bytes: u32,
+    /// The stack that each thread of the device gets, in bytes.
+    pub stack_bytes: u32,
+}
+
+/// An addition that an engine has compiled, to be loaded by the same engine.
+#[derive(Debug)]
+pub struct PreparedAddition {
+    /// What was compiled.
+    pub addition: Addition,
+    /// The machine code.
+    pub code: Vec<u8>,
+    /// The stack frames of the image's functions and those of this, as they are afterwards.
+    pub frames: Frames,
 }
 
 /// Machine code of an image, made ahead of its use. A device runs it unchecked, so the user who gives it vouches for it.
@@ -141,6 +182,15 @@ impl Linked {
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
+}
+
+/// Whether something waits for code that is assembled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// Processes wait for it.
+    Awaited,
+    /// It may be waited for later.
+    Idle,
 }
 
 /// An image that an engine has compiled, to be loaded by the same engine.
@@ -187,17 +237,31 @@ pub trait EngineLoader {
     fn assembles_ahead(&self) -> bool {
         false
     }
-    /// Assembles a part ahead of an image that will have it, unless `unwanted` is set or becomes so. An error is one of the part:
-    /// it reaches a limit. Other errors are those of [`prepare`](Self::prepare).
+    /// Assembles parts ahead of an image or an addition that will have them, unless `unwanted` is set or becomes so. Says whether they
+    /// can be in an addition. An error is one of a part: it reaches a limit. Other errors are those of [`prepare`](Self::prepare).
     fn assemble_while(
         &self,
-        _part: &LinkedPart,
+        _parts: &[LinkedPart],
+        _haste: Haste,
         _unwanted: &Arc<AtomicBool>,
-    ) -> Result<(), EngineError> {
-        Ok(())
+    ) -> Result<bool, EngineError> {
+        Ok(false)
     }
     /// Replaces the image of a parked engine.
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError>;
+    /// Links code that is loaded next to the engine's current image, also while the engine is resident. `None` if it can only come
+    /// in an image.
+    fn prepare_addition(
+        &self,
+        _addition: &Addition,
+    ) -> Result<Option<PreparedAddition>, EngineError> {
+        Ok(None)
+    }
+    /// Loads an addition into a parked engine, whose image is the one that it was prepared for. An engine that prepares none loads
+    /// none.
+    fn add(&self, _prepared: &PreparedAddition) -> Result<(), EngineError> {
+        unreachable!("an engine is given what it has prepared")
+    }
     /// Gives back memory that a parked engine does not need: of earlier images, and of buffers that were dropped. Does
     /// nothing while the engine is resident.
     fn trim(&self) {}

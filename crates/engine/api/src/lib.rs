@@ -31,7 +31,8 @@ pub use heap::{
     HeapStats,
 };
 pub use image::{
-    EngineLoader, HostCallMemory, Image, Linked, LinkedPart, Precompiled, PreparedImage,
+    Addition, EngineLoader, Haste, HostCallMemory, Image, Linked, LinkedPart, Precompiled,
+    PreparedAddition, PreparedImage, Publisher,
 };
 pub use memory::{ElementSize, EngineMemory, NearMemory};
 pub use pools::{Footprint, PoolState, Pools};

@@ -33,6 +33,9 @@ pub struct Target {
     pub registers: u32,
 }
 
+/// The lowest priority.
+const NICE_IDLE: i32 = 19;
+
 /// ptxas and nvlink with the limits of their processes.
 #[derive(Clone, Debug)]
 pub struct Assembler {
@@ -82,6 +85,16 @@ impl Assembler {
     /// The same with other limits of each child.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The same, with children that leave the cores to all others.
+    #[must_use]
+    pub fn idly(self) -> Self {
+        let limits = Limits {
+            nice: NICE_IDLE,
+            ..self.limits
+        };
         Self { limits, ..self }
     }
 

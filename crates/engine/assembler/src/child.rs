@@ -17,15 +17,18 @@ pub struct Limits {
     pub memory: u64,
     /// Time of the processor.
     pub time: Duration,
+    /// How much lower its priority is than the usual one, on Unix: 0 to 19.
+    pub nice: i32,
 }
 
 impl Default for Limits {
-    /// 4 GiB and five minutes. The largest function that was seen in a program, the interpreter of SQLite, becomes 2 MB of PTX and
+    /// 4 GiB, five minutes, and a priority in the middle. The largest function that was seen in a program, the interpreter of SQLite, becomes 2 MB of PTX and
     /// takes ptxas a minute and 0.8 GB.
     fn default() -> Self {
         Self {
             memory: 4 << 30,
             time: Duration::from_secs(300),
+            nice: NICE,
         }
     }
 }
@@ -37,8 +40,7 @@ impl Limits {
     }
 }
 
-/// How much lower the priority of a child is: half of what there is.
-#[cfg(unix)]
+/// Half of what there is.
 const NICE: i32 = 10;
 /// The bytes of a child's messages that are kept.
 const LOG_MOST: u64 = 8 << 10;
@@ -172,13 +174,13 @@ fn limit(child: &Child, limits: &Limits) {
     let seconds = limits.time.as_secs().max(1);
     limit(Resource::Cpu, seconds, seconds + 2);
     limit(Resource::Core, 0, 0);
-    let _ = setpriority_process(Some(pid), NICE);
+    let _ = setpriority_process(Some(pid), limits.nice);
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
-fn limit(child: &Child, _: &Limits) {
+fn limit(child: &Child, limits: &Limits) {
     use rustix::process::{Pid, setpriority_process};
-    let _ = setpriority_process(Some(Pid::from_child(child)), NICE);
+    let _ = setpriority_process(Some(Pid::from_child(child)), limits.nice);
 }
 
 #[cfg(not(unix))]

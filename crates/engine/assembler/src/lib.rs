@@ -6,9 +6,11 @@
 //! that no module can take the caller down. The programs are found where NVRTC is found ([`toolkit`]).
 
 mod assemble;
+mod bridge;
 mod child;
 mod cost;
 mod error;
+pub mod library;
 pub mod progress;
 pub mod split;
 #[cfg(test)]

@@ -9,7 +9,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
-use std::ops::Range;
 
 use crate::cost::{Estimate, of_function};
 
@@ -20,7 +19,7 @@ const PIECES_MOST: usize = 256;
 
 /// Who may call a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Linkage {
+pub(crate) enum Linkage {
     /// Functions of the same file.
     Local,
     /// Functions of all files.
@@ -31,7 +30,7 @@ enum Linkage {
 
 impl Linkage {
     /// What comes before the signature.
-    const fn directive(self) -> &'static str {
+    pub(crate) const fn directive(self) -> &'static str {
         match self {
             Self::Local => "",
             Self::Visible => ".visible ",
@@ -42,13 +41,13 @@ impl Linkage {
 
 /// A function or kernel with its body.
 #[derive(Debug)]
-struct Function<'t> {
-    name: &'t str,
+pub(crate) struct Function<'t> {
+    pub(crate) name: &'t str,
     /// `.func …` or `.entry …`, without what comes before and without the body.
-    signature: &'t str,
+    pub(crate) signature: &'t str,
     linkage: Linkage,
     /// From the line after the signature.
-    body: &'t str,
+    pub(crate) body: &'t str,
 }
 
 impl Function<'_> {
@@ -59,11 +58,12 @@ impl Function<'_> {
 
 /// A file, taken apart.
 #[derive(Debug, Default)]
-struct File<'t> {
-    directives: Vec<&'t str>,
-    functions: Vec<Function<'t>>,
+pub(crate) struct File<'t> {
+    /// What every file with some of its functions begins with: directives, and variables of other files.
+    pub(crate) directives: Vec<&'t str>,
+    pub(crate) functions: Vec<Function<'t>>,
     /// Declared functions of other files, by their names.
-    others: BTreeMap<&'t str, &'t str>,
+    pub(crate) others: BTreeMap<&'t str, &'t str>,
 }
 
 /// The name in a signature: `.func (.param .b32 ret) NAME(…)`.
@@ -84,12 +84,12 @@ fn is_of_name(c: char) -> bool {
 }
 
 /// The names in a text, which include those of functions that it calls.
-fn names(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !is_of_name(c))
         .filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
-fn parse(text: &str) -> Option<File<'_>> {
+pub(crate) fn parse(text: &str) -> Option<File<'_>> {
     let mut file = File::default();
     let mut at = 0;
     while let Some(line) = text[at..].lines().next() {
@@ -99,7 +99,7 @@ fn parse(text: &str) -> Option<File<'_>> {
         if begin.is_empty() || begin.starts_with("//") {
             continue;
         }
-        let directive = [".version", ".target", ".address_size"];
+        let directive = [".version", ".target", ".address_size", ".extern .global"];
         if directive.iter().any(|d| begin.starts_with(d)) {
             file.directives.push(begin);
             continue;
@@ -176,88 +176,6 @@ pub fn split(text: &str) -> Pieces {
         texts,
         estimate: Estimate::of(seconds.iter().copied()),
         seconds,
-    }
-}
-
-/// Functions that are not in a file and call those of the file: files with some of them are written when they are needed.
-#[derive(Debug)]
-pub struct Library {
-    directives: String,
-    /// The functions' text.
-    text: String,
-    /// For each function its name, signature and body, as ranges of the text.
-    functions: Vec<[Range<usize>; 3]>,
-    /// For each function of the library and of the file, and each that the file declares, its signature.
-    signatures: HashMap<String, String>,
-}
-
-impl Library {
-    /// The library of the functions in `text`, which has nothing else, and which call functions of `file` besides each other.
-    /// `None` if one of the two is not text that can be divided.
-    pub fn new(file: &str, text: String) -> Option<Self> {
-        let (file, own) = (parse(file)?, parse(&text)?);
-        if !own.directives.is_empty() || !own.others.is_empty() {
-            return None;
-        }
-        let within = |part: &str| {
-            let begin = part.as_ptr().addr() - text.as_ptr().addr();
-            begin..begin + part.len()
-        };
-        let ranges = |f: &Function<'_>| [f.name, f.signature, f.body].map(within);
-        let functions = own.functions.iter().map(ranges).collect();
-        let all = file.functions.iter().chain(&own.functions);
-        let signatures = all.map(|f| (f.name, f.signature));
-        let signatures = signatures.chain(file.others.iter().map(|(name, text)| (*name, *text)));
-        let signatures = signatures
-            .map(|(name, signature)| (name.to_owned(), signature.to_owned()))
-            .collect();
-        Some(Self {
-            directives: file.directives.join("\n"),
-            functions,
-            signatures,
-            text,
-        })
-    }
-
-    /// The name and the bytes of each function.
-    pub fn functions(&self) -> impl Iterator<Item = (&str, usize)> {
-        let functions = self.functions.iter();
-        functions
-            .map(|[name, signature, body]| (&self.text[name.clone()], signature.len() + body.len()))
-    }
-
-    /// A file with the functions of these numbers, in this order. All other files may call them; the text depends on nothing else. A
-    /// file without functions is empty.
-    pub fn file(&self, numbers: &[usize]) -> String {
-        let own: Vec<_> = numbers
-            .iter()
-            .map(|&number| self.functions[number].clone())
-            .map(|ranges| ranges.map(|range| &self.text[range]))
-            .collect();
-        if own.is_empty() {
-            return String::new();
-        }
-        let own_names: BTreeSet<_> = own.iter().map(|[name, ..]| *name).collect();
-        let mut declared = BTreeMap::new();
-        for [_, _, body] in &own {
-            let known = |name| Some((name, self.signatures.get(name)?));
-            declared.extend(names(body).filter_map(known));
-        }
-        let mut out = self.directives.clone();
-        let mut write = |parts: &[&str]| parts.iter().for_each(|part| out.push_str(part));
-        for (name, signature) in declared {
-            let linkage = match own_names.contains(name) {
-                true => Linkage::Visible.directive(),
-                false => ".extern ",
-            };
-            write(&["\n", linkage, signature, ";"]);
-        }
-        for [_, signature, body] in own {
-            let linkage = Linkage::Visible.directive();
-            write(&["\n", linkage, signature, "\n", body.trim_end()]);
-        }
-        out.push('\n');
-        out
     }
 }
 
@@ -371,13 +289,13 @@ fn write(file: &File<'_>, piece_of: &[usize], count: usize) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
+    pub(crate) const HEAD: &str = ".version 7.5\n.target sm_80\n.address_size 64\n";
 
     /// A file in which function `n` calls the next, and the last one a function of another file.
-    fn chain(count: usize, filler: usize) -> String {
+    pub(crate) fn chain(count: usize, filler: usize) -> String {
         let mut text = format!("{HEAD}.extern .func other(.param .b32 a0);\n");
         for n in 0..count {
             text += &format!(".func (.param .b32 ret) f{n}(.param .b32 a0);\n");
@@ -496,51 +414,6 @@ mod tests {
         let pieces = split(&first[1]).texts;
         assert!(pieces.iter().all(|piece| piece.contains(".weak .func")));
         assert_eq!(divide_by("no text of ours", 3, |_| Place::File(0)), None);
-    }
-
-    /// The functions of a file with those that are left out in a library: the names that a file of the library has, and its text.
-    #[test]
-    fn a_library_writes_files_that_other_files_can_call() {
-        let text = chain(6, 3);
-        let begin = text.find(".func (.param .b32 ret) f2(.param .b32 a0)\n{");
-        let begin = begin.expect("f2 is there");
-        let end = text.find(".func (.param .b32 ret) f5(.param .b32 a0)\n{");
-        let end = end.expect("f5 is there");
-        let stand_ins: String = (2..5)
-            .map(|n| format!(".func (.param .b32 ret) f{n}(.param .b32 a0)\n{{\n  ret;\n}}\n"))
-            .collect();
-        let file = [&text[..begin], &stand_ins, &text[end..]].concat();
-        let library = Library::new(&file, text[begin..end].to_owned()).expect("it is our text");
-        let functions: Vec<_> = library.functions().map(|(name, _)| name).collect();
-        assert_eq!(functions, ["f2", "f3", "f4"]);
-        assert!(library.functions().all(|(_, bytes)| bytes > 100));
-        let both = library.file(&[1, 2]);
-        let expected = format!(
-            "{HEAD}.visible .func (.param .b32 ret) f4(.param .b32 a0);\n.extern .func (.param .b32 ret) f5(.param .b32 a0);\n\
-             .visible .func (.param .b32 ret) f3(.param .b32 a0)\n{{\n"
-        );
-        assert!(both.starts_with(&expected), "{both}");
-        assert!(both.ends_with("f5, (c0);\n  }\n  ret;\n}\n"), "{both}");
-        // It is text of ours, and what divides a whole file writes the same.
-        let place = |name: &str| match name {
-            "f3" | "f4" => Place::File(1),
-            _ => Place::File(0),
-        };
-        let divided = divide_by(&text, 2, place).expect("it is our text");
-        assert_eq!(both, divided[1]);
-        assert_eq!(library.file(&[]), "");
-        // Functions of files that the file only declares.
-        let last = Library::new(
-            &file,
-            chain(6, 3)[end..].replace(".visible .entry run", ".func g"),
-        );
-        let last = last.expect("it is our text").file(&[0]);
-        assert!(
-            last.contains("\n.extern .func other(.param .b32 a0);\n"),
-            "{last}"
-        );
-        assert!(Library::new(&file, HEAD.to_owned()).is_none());
-        assert!(Library::new("nonsense", String::new()).is_none());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Images for an architecture, made without a GPU and without its driver.
 
 use everwarp_assembler::{Assembler, Estimate, split::split};
-use everwarp_engine::{EngineError, Frames, Image};
+use everwarp_engine::{Addition, EngineError, Frames, Image};
 
+use crate::addition::has_constants;
 use crate::cache::{Cache, linked_key};
+use crate::elf::Elf;
 use crate::image::source;
 use crate::parts::{Made, objects, target};
 
@@ -16,6 +18,8 @@ pub struct BuiltImage {
     pub code: Vec<u8>,
     /// The stack frames of its functions.
     pub frames: Frames,
+    /// The registers that each thread of its kernel has.
+    pub registers: u32,
 }
 
 /// Compiles, assembles and links an image with linked parts.
@@ -42,11 +46,54 @@ pub fn build(image: &Image, arch: u32, cache: &Cache) -> Result<BuiltImage, Engi
     let name = linked.parts.last().map_or("the image", |part| &*part.name);
     let code = assembler.link(name, &all, &target(arch));
     let code = code.map_err(|e| failed(Box::new(e)))?;
-    let frames = crate::frame::frames(&code).ok_or(EngineError::Frames)?;
+    let elf = Elf::new(&code).ok_or(EngineError::Frames)?;
     Ok(BuiltImage {
         key: linked_key(&source, linked, arch),
+        frames: elf.frames().ok_or(EngineError::Frames)?,
+        registers: elf
+            .registers_of("everwarp_engine")
+            .ok_or(EngineError::Frames)?,
         code,
-        frames,
+    })
+}
+
+/// An addition that was made without a GPU.
+#[derive(Debug)]
+pub struct BuiltAddition {
+    /// The machine code.
+    pub code: Vec<u8>,
+    /// The stack frames of its functions.
+    pub frames: Frames,
+    /// The most registers that a function has.
+    pub registers: u32,
+    /// Whether functions need constants of their own: then it cannot be loaded next to an image.
+    pub has_constants: bool,
+}
+
+/// Assembles and links an addition.
+///
+/// # Errors
+/// ptxas or nvlink is missing, or one of them fails.
+pub fn build_addition(
+    addition: &Addition,
+    arch: u32,
+    cache: &Cache,
+) -> Result<BuiltAddition, EngineError> {
+    let failed = |e| EngineError::Assemble(e);
+    let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
+    let objects = objects(&assembler, &addition.parts, arch, cache, &Made::default());
+    let objects = objects.map_err(|e| failed(Box::new(e)))?;
+    let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
+    let has_constants = has_constants(&objects)?;
+    let all: Vec<_> = objects.iter().map(|object| object.as_slice()).collect();
+    let code = assembler.link("an addition", &all, &target(arch));
+    let code = code.map_err(|e| failed(Box::new(e)))?;
+    let elf = Elf::new(&code).ok_or(EngineError::Frames)?;
+    Ok(BuiltAddition {
+        frames: elf.frames().ok_or(EngineError::Frames)?,
+        registers: elf.registers().ok_or(EngineError::Frames)?,
+        has_constants,
+        code,
     })
 }
 

@@ -13,19 +13,20 @@ use everwarp_contract::{DevPtr, DevType, DevWords, DevWorker, FunctionId, Instan
 use everwarp_engine::sync::lock;
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{
-    ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings, Footprint,
-    Frames, HeapControl, HostCallMemory, Image, LinkedPart, MeasuredFunction, NearMemory,
-    PoolState, Pools, PreparedImage, TaskEngine,
+    Addition, ElementSize, EngineError, EngineKind, EngineLoader, EngineMemory, EngineRings,
+    Footprint, Frames, Haste, HeapControl, HostCallMemory, Image, LinkedPart, MeasuredFunction,
+    NearMemory, PoolState, Pools, PreparedAddition, PreparedImage, TaskEngine,
 };
 
+use crate::addition;
 use crate::cache::Cache;
 use crate::copy::Copier;
 use crate::device::CudaDevice;
 use crate::driver::{Context, Stream, call};
-use crate::epoch::{Epoch, check_size};
+use crate::epoch::{Code, Epoch, check_size};
 use crate::heap::{Heap, alloc_filled};
 use crate::hostcalls::HostCalls;
-use crate::kernel::{Kernel, code, load, occupancy, prepare};
+use crate::kernel::{code, load, occupancy, prepare};
 use crate::leaving::is_leaving;
 use crate::locked::LockedBytes;
 use crate::measured::Measures;
@@ -63,7 +64,7 @@ pub struct CudaEngine {
     stream: Stream,
     epoch: Mutex<Epoch>,
     /// Kernels of images that have been exchanged, and not unloaded.
-    old: Mutex<VecDeque<Kernel>>,
+    old: Mutex<VecDeque<Code>>,
     /// Machine code that is not in the cache.
     made: Made,
     lost: AtomicBool,
@@ -100,11 +101,11 @@ impl CudaEngine {
         device.context.enter()?;
         pools.check()?;
         let begin = Instant::now();
-        let made = Made::default();
+        let (made, stream) = (Made::default(), Stream::new()?);
         let (code, memory) = std::thread::scope(|scope| {
             // Page-locking takes longer than everything else, so it happens while the image is read and loaded.
             let memory = scope.spawn(|| HostMemory::new(device, image));
-            let code = code(device, image, &made);
+            let code = code(device, image, &made, &stream);
             let memory = memory
                 .join()
                 .unwrap_or_else(|e| std::panic::resume_unwind(e));
@@ -146,13 +147,14 @@ impl CudaEngine {
             task_heap,
             traces,
             measures,
-            stream: Stream::new()?,
+            stream,
             epoch: Mutex::new(Epoch {
                 number: 0,
                 blocks,
                 max_blocks,
                 resident: false,
                 kernel,
+                additions: Vec::new(),
                 frames: prepared.frames,
                 image: image.clone(),
             }),
@@ -517,10 +519,12 @@ impl EngineLoader for CudaEngine {
     }
     fn assemble_while(
         &self,
-        part: &LinkedPart,
+        parts: &[LinkedPart],
+        haste: Haste,
         unwanted: &Arc<AtomicBool>,
-    ) -> Result<(), EngineError> {
-        assemble_while(part, self.arch, &Cache::user(), &self.made, unwanted)
+    ) -> Result<bool, EngineError> {
+        let cache = Cache::user();
+        assemble_while(parts, self.arch, &cache, &self.made, haste, unwanted)
     }
     fn set_image(&self, prepared: &PreparedImage) -> Result<(), EngineError> {
         self.check_lost()?;
@@ -532,7 +536,7 @@ impl EngineLoader for CudaEngine {
             });
         }
         epoch.image.check_successor(&prepared.image)?;
-        let kernel = load(prepared)?;
+        let kernel = load(prepared, &self.stream)?;
         let occupancy = spanned("image: occupancy", || {
             occupancy(kernel, self.multiprocessors)
         })?;
@@ -554,13 +558,40 @@ impl EngineLoader for CudaEngine {
         }
         Ok(())
     }
+    fn prepare_addition(
+        &self,
+        addition: &Addition,
+    ) -> Result<Option<PreparedAddition>, EngineError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let (frames, kernel) = {
+            let epoch = lock(&self.epoch);
+            (epoch.frames.clone(), epoch.kernel)
+        };
+        addition::prepare(addition, &frames, kernel, self.arch, &self.made)
+    }
+    fn add(&self, prepared: &PreparedAddition) -> Result<(), EngineError> {
+        self.check_lost()?;
+        self.context.enter()?;
+        let mut epoch = lock(&self.epoch);
+        if epoch.resident {
+            return Err(EngineError::NotParked {
+                action: "loading code",
+            });
+        }
+        let (image, earlier) = (epoch.kernel, &epoch.additions);
+        let loaded = addition::load(prepared, image, earlier, &self.stream)?;
+        epoch.additions.push(loaded);
+        epoch.frames = prepared.frames.clone();
+        Ok(())
+    }
     fn trim(&self) {
         let epoch = lock(&self.epoch);
         if epoch.resident || self.context.enter().is_err() || self.stream.synchronize().is_err() {
             return;
         }
         let _span = span("engine: trim");
-        lock(&self.old).drain(..).for_each(Kernel::unload);
+        lock(&self.old).drain(..).for_each(Code::unload);
         // SAFETY: nothing is resident: the lock keeps the next epoch from starting.
         unsafe { lock(&self.heap).trim() };
     }

@@ -3,10 +3,26 @@
 use everwarp_contract::device::{BLOCK_WARPS, CHUNK_TASKS, GROUP_CACHE, LOCAL_TASKS};
 use everwarp_engine::{EngineError, Frames, Image, Pools, PreparedImage};
 
+use crate::addition::Loaded;
 use crate::kernel::Kernel;
 
 /// The fewest blocks: the first warp of the first block is the ingress warp, and another block runs block-shaped tasks.
 const LEAST_BLOCKS: u32 = 2;
+
+/// The code of an epoch.
+#[derive(Debug)]
+pub(crate) struct Code {
+    kernel: Kernel,
+    additions: Vec<Loaded>,
+}
+
+impl Code {
+    /// Gives the memory of the code back. Nothing may be resident, because the driver waits for that.
+    pub(crate) fn unload(self) {
+        self.kernel.unload();
+        self.additions.into_iter().for_each(Loaded::unload);
+    }
+}
 
 /// What changes from epoch to epoch.
 #[derive(Debug)]
@@ -17,6 +33,9 @@ pub(crate) struct Epoch {
     pub(crate) max_blocks: u32,
     pub(crate) resident: bool,
     pub(crate) kernel: Kernel,
+    /// What is loaded next to the image, in the order in which it came.
+    pub(crate) additions: Vec<Loaded>,
+    /// The stack frames of the functions of both.
     pub(crate) frames: Frames,
     pub(crate) image: Image,
 }
@@ -33,18 +52,21 @@ impl Epoch {
         Ok(max)
     }
 
-    /// The next epoch runs this image. Returns the kernel of the one before.
+    /// The next epoch runs this image. Returns the code of the one before.
     #[must_use]
     pub(crate) fn exchange(
         &mut self,
         kernel: Kernel,
         max_blocks: u32,
         prepared: &PreparedImage,
-    ) -> Kernel {
+    ) -> Code {
         self.max_blocks = max_blocks;
         self.frames = prepared.frames.clone();
         self.image = prepared.image.clone();
-        std::mem::replace(&mut self.kernel, kernel)
+        Code {
+            kernel: std::mem::replace(&mut self.kernel, kernel),
+            additions: std::mem::take(&mut self.additions),
+        }
     }
 
     /// The number of blocks of the next epoch, which is the last one's unless another is asked for.
@@ -105,6 +127,7 @@ mod tests {
             max_blocks,
             resident: false,
             kernel: kernel(),
+            additions: Vec::new(),
             frames: Frames::default(),
             image: Image::default(),
         }

@@ -7,9 +7,10 @@ use everwarp_contract::device::{BLOCK_THREADS, DevEngine};
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{EngineError, Frames, Image, PreparedImage};
 
+use crate::addition::publish;
 use crate::cache::{Cache, Compiled, linked_key};
 use crate::device::CudaDevice;
-use crate::driver::call;
+use crate::driver::{Stream, call};
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::parts::{self, Made};
 use crate::precompiled;
@@ -30,6 +31,15 @@ impl Kernel {
         // SAFETY: the module was loaded by `load` and is unloaded once; a failure leaves a leak.
         let _ = unsafe { call!(cuModuleUnload(self.module)) };
     }
+
+    /// The registers that each of its threads has.
+    pub(crate) fn registers(&self) -> Result<u32, EngineError> {
+        let (mut registers, what) = (0, sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
+        // SAFETY: the kernel is loaded; the out-pointer is valid.
+        unsafe { call!(cuFuncGetAttribute(&raw mut registers, what, self.raw))? };
+        Ok(registers as u32)
+    }
+
     /// Tells the kernel where its memory is. Nothing may be resident.
     pub(crate) fn install(&self, tables: &DevEngine) -> Result<(), EngineError> {
         // SAFETY: the module's constant has this type, which `load` has checked by its size.
@@ -64,7 +74,7 @@ pub(crate) fn prepare(image: &Image, arch: u32, made: &Made) -> Result<PreparedI
                 parts::link(unit, linked, arch, &cache, made)
             })?,
         };
-        let frames = crate::frame::frames(&compiled.image);
+        let frames = crate::elf::frames(&compiled.image);
         (compiled, frames.ok_or(EngineError::Frames)?)
     };
     Ok(PreparedImage {
@@ -91,7 +101,7 @@ fn given(image: &Image, arch: u32) -> Option<Vec<u8>> {
 }
 
 /// Gives each thread of the device this much stack. Nothing may be resident.
-fn set_stack(bytes: u32) -> Result<(), EngineError> {
+pub(crate) fn set_stack(bytes: u32) -> Result<(), EngineError> {
     let (limit, mut now) = (sys::CUlimit::CU_LIMIT_STACK_SIZE, 0);
     // SAFETY: a context is current, and nothing is resident in it; the out-pointer is valid.
     unsafe {
@@ -103,8 +113,8 @@ fn set_stack(bytes: u32) -> Result<(), EngineError> {
     }
 }
 
-/// Loads an image. Nothing may be resident.
-pub(crate) fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
+/// Loads an image. Nothing may be resident. What is queued on the stream later finds what the image's publishers have written.
+pub(crate) fn load(prepared: &PreparedImage, stream: &Stream) -> Result<Kernel, EngineError> {
     let linked = &prepared.image.linked;
     if !linked.is_empty() {
         let _span = span("image: stack");
@@ -118,6 +128,7 @@ pub(crate) fn load(prepared: &PreparedImage) -> Result<Kernel, EngineError> {
             call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()))
         })
         .map_err(not_loaded)?;
+        publish(&linked.publishers, module, stream)?;
         let _span = span("image: find the kernel");
         call!(cuModuleGetFunction(
             &raw mut kernel,
@@ -176,12 +187,13 @@ pub(crate) fn code(
     device: &CudaDevice,
     image: &Image,
     made: &Made,
+    stream: &Stream,
 ) -> Result<(PreparedImage, Kernel, Duration), EngineError> {
     let begin = Instant::now();
     let prepared = spanned("image: read or compile", || {
         prepare(image, device.arch(), made)
     })?;
     let compiling = begin.elapsed();
-    let kernel = spanned("image: load", || load(&prepared))?;
+    let kernel = spanned("image: load", || load(&prepared, stream))?;
     Ok((prepared, kernel, compiling))
 }

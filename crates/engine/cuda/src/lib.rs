@@ -4,6 +4,7 @@
 //! block, grid, system; and the device heap. [`image`] joins them with the programs, [`nvrtc`] compiles the
 //! result, [`cache`] keeps it, and [`CudaEngine`] runs it. The driver and NVRTC are opened at run time.
 
+mod addition;
 pub mod ahead;
 pub mod baseline;
 pub mod build;
@@ -11,9 +12,9 @@ pub mod cache;
 mod copy;
 mod device;
 mod driver;
+mod elf;
 mod engine;
 mod epoch;
-mod frame;
 mod heap;
 mod hostcalls;
 pub mod image;
@@ -42,6 +43,7 @@ pub use everwarp_assembler as assembler;
 pub use device::{CudaDevice, CudaUnavailable};
 pub use engine::CudaEngine;
 pub use leaving::leave;
+pub use link::MAX_REGISTERS;
 pub use locked::LockedBytes;
 pub use parts::assembled_by_driver;
 pub use versions::{driver_loads, driver_version};

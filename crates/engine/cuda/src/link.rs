@@ -13,7 +13,7 @@ use crate::driver::check;
 const REGISTERS: u32 = 65_536;
 /// The registers that the kernel's launch bounds leave each thread. A function that took more could not be called:
 /// the linker gives the kernel as many registers as the neediest of its callees.
-pub(crate) const MAX_REGISTERS: u32 = REGISTERS / (BLOCK_THREADS * BLOCKS_PER_SM);
+pub const MAX_REGISTERS: u32 = REGISTERS / (BLOCK_THREADS * BLOCKS_PER_SM);
 const LOG_BYTES: usize = 64 << 10;
 /// `CU_JIT_SPLIT_COMPILE`: how many threads assemble. It is younger than the interface that the bindings are of.
 const JIT_SPLIT_COMPILE: u32 = 34;
@@ -100,6 +100,14 @@ impl Link {
         self.add(kind, name, unit.as_ptr().cast(), unit.len())
     }
 
+    /// Adds the machine code of modules.
+    fn add_objects(&self, objects: &[&Vec<u8>]) -> Result<(), EngineError> {
+        let kind = sys::CUjitInputType::CU_JIT_INPUT_CUBIN;
+        objects
+            .iter()
+            .try_for_each(|object| self.add(kind, "a module", object.as_ptr().cast(), object.len()))
+    }
+
     /// The linked machine code.
     fn complete(&self) -> Result<Vec<u8>, EngineError> {
         let (mut image, mut size) = (std::ptr::null_mut(), 0);
@@ -149,10 +157,14 @@ impl Drop for Link {
 pub(crate) fn link_objects(unit: &[u8], objects: &[&Vec<u8>]) -> Result<Vec<u8>, EngineError> {
     let link = Link::new()?;
     link.add_unit(unit)?;
-    let kind = sys::CUjitInputType::CU_JIT_INPUT_CUBIN;
-    for object in objects {
-        link.add(kind, "a module", object.as_ptr().cast(), object.len())?;
-    }
+    link.add_objects(objects)?;
+    link.complete()
+}
+
+/// Links machine code that is loaded next to an image. A context must be current.
+pub(crate) fn link_alone(objects: &[&Vec<u8>]) -> Result<Vec<u8>, EngineError> {
+    let link = Link::new()?;
+    link.add_objects(objects)?;
     link.complete()
 }
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use everwarp_assembler::{AssembleError, Assembler, Cause, Part, Target, Tool};
 use everwarp_cache::Kind;
-use everwarp_engine::{EngineError, Linked, LinkedPart, sync::lock, trace::span};
+use everwarp_engine::{EngineError, Haste, Linked, LinkedPart, sync::lock, trace::span};
 use sha2::{Digest, Sha256};
 
+use crate::addition::has_constants;
 use crate::cache::{Cache, hex};
 use crate::link::{MAX_REGISTERS, assemble_and_link, link_objects};
 use crate::versions::{driver_loads, driver_version};
@@ -117,22 +118,31 @@ pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache, mad
     }
 }
 
-/// Assembles a part ahead of an image, unless `unwanted` is set or becomes so. Only errors of the part count: others come again when
-/// the image is linked.
+/// Assembles parts ahead of an image or an addition, unless `unwanted` is set or becomes so, and says whether they can be in an addition.
+/// Only errors of the parts count: others come again when they are linked.
 pub(crate) fn assemble_while(
-    part: &LinkedPart,
+    parts: &[LinkedPart],
     arch: u32,
     cache: &Cache,
     made: &Made,
+    haste: Haste,
     unwanted: &Arc<AtomicBool>,
-) -> Result<(), EngineError> {
+) -> Result<bool, EngineError> {
     let Some(assembler) = made.assembler() else {
-        return Ok(());
+        return Ok(false);
     };
     let assembler = assembler.clone().until(Arc::clone(unwanted));
-    match objects(&assembler, std::slice::from_ref(part), arch, cache, made) {
+    let assembler = match haste {
+        Haste::Awaited => assembler,
+        Haste::Idle => assembler.idly(),
+    };
+    match objects(&assembler, parts, arch, cache, made) {
+        Ok(objects) => {
+            let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
+            Ok(!has_constants(&objects)?)
+        }
         Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
-        _ => Ok(()),
+        Err(_) => Ok(false),
     }
 }
 

@@ -8,10 +8,6 @@ use std::sync::Arc;
 
 use everwarp_hostcalls::FunctionState;
 
-/// An exchange of the image brings at least this part of what the image has, unless nothing else is to come. So the number of
-/// exchanges grows with the logarithm of the module's size.
-const GROWTH: usize = 4;
-
 /// How far a batch is. It goes from each state to a later one; a batch that cannot be had is divided, if it has several functions,
 /// or unavailable.
 #[derive(Debug)]
@@ -21,7 +17,7 @@ enum State<P> {
     InWork,
     /// It is assembled: what is linked.
     Ready(P),
-    /// The image that runs has it.
+    /// The engine has it.
     Present,
     /// Each of its functions is in a batch of its own.
     Divided,
@@ -31,8 +27,6 @@ enum State<P> {
 #[derive(Debug)]
 struct Entry<P> {
     functions: BTreeSet<u32>,
-    /// Bytes of text.
-    bytes: usize,
     state: State<P>,
 }
 
@@ -58,7 +52,7 @@ pub(crate) struct Counts {
     pub(crate) left_out: usize,
     /// Of them, those that are assembled.
     pub(crate) assembled: usize,
-    /// Of them, those that the image has.
+    /// Of them, those that the engine has.
     pub(crate) present: usize,
 }
 
@@ -81,30 +75,26 @@ pub(crate) struct Batches<P> {
     of: BTreeMap<u32, usize>,
     /// Functions that processes wait for and that are neither present nor unavailable.
     wanted: BTreeSet<u32>,
-    /// Batches with functions that those call. They are waited for as well, since processes would ask for them next.
+    /// Batches with functions that those call, which processes are likely to ask for next.
     near: BTreeSet<usize>,
     /// Batches are assembled that no process has asked for.
     unasked: bool,
-    /// The bytes of text that all images have.
-    first_bytes: usize,
 }
 
 impl<P: Clone> Batches<P> {
-    /// Batches with these functions and bytes of text, those first that are assembled first. Functions in `present` are in the
-    /// image. `unasked`: batches are assembled that no process has asked for.
+    /// Batches with these functions, those first that are assembled first. The engine has the functions in `present`. `unasked`:
+    /// batches are assembled that no process has asked for.
     pub(crate) fn new(
-        batches: impl IntoIterator<Item = (BTreeSet<u32>, usize)>,
+        batches: impl IntoIterator<Item = BTreeSet<u32>>,
         present: &BTreeSet<u32>,
-        first_bytes: usize,
         unasked: bool,
     ) -> Self {
-        let batch = |(functions, bytes): (BTreeSet<u32>, usize)| Entry {
+        let batch = |functions: BTreeSet<u32>| Entry {
             state: match functions.is_subset(present) {
                 true => State::Present,
                 false => State::Absent,
             },
             functions,
-            bytes,
         };
         let batches: Vec<_> = batches.into_iter().map(batch).collect();
         let numbered = (0..).zip(&batches);
@@ -115,7 +105,6 @@ impl<P: Clone> Batches<P> {
             wanted: BTreeSet::new(),
             near: BTreeSet::new(),
             unasked,
-            first_bytes,
         }
     }
 
@@ -174,45 +163,32 @@ impl<P: Clone> Batches<P> {
             return;
         }
         batch.state = State::Divided;
-        let each = batch.bytes / batch.functions.len().max(1);
         for function in std::mem::take(&mut batch.functions) {
             self.of.insert(function, self.batches.len());
             self.batches.push(Entry {
                 functions: [function].into(),
-                bytes: each,
                 state: State::Absent,
             });
         }
     }
 
-    /// Whether the image is to be exchanged: a function is ready that processes wait for, and either nothing else is to come, or
-    /// enough for an exchange has come. While something that processes wait for is not ready, that is twice as much.
+    /// Whether batches are to be loaded: one is ready that processes wait for.
     pub(crate) fn is_due(&self) -> bool {
-        let wanted: BTreeSet<usize> = self.wanted.iter().map(|f| self.of[f]).collect();
-        let is_ready = |n: &usize| matches!(self.batches[*n].state, State::Ready(_));
-        if !wanted.iter().any(is_ready) {
-            return false;
-        }
-        let is_urgent = |n: &usize| wanted.contains(n) || self.near.contains(n);
-        let is_to_come = |n: &usize| match self.batches[*n].state {
-            State::InWork => true,
-            State::Absent => self.unasked || is_urgent(n),
-            _ => false,
-        };
-        let mut to_come = (0..self.batches.len()).filter(is_to_come).peekable();
-        if to_come.peek().is_none() {
-            return true;
-        }
-        let bytes = |is: fn(&State<P>) -> bool| -> usize {
-            let batches = self.batches.iter().filter(|batch| is(&batch.state));
-            batches.map(|batch| batch.bytes).sum()
-        };
-        let present = self.first_bytes + bytes(|state| matches!(state, State::Present));
-        let times = if to_come.any(|n| is_urgent(&n)) { 2 } else { 1 };
-        GROWTH * bytes(|state| matches!(state, State::Ready(_))) >= times * present
+        let mut wanted = self.wanted.iter().map(|f| &self.batches[self.of[f]]);
+        wanted.any(|batch| matches!(batch.state, State::Ready(_)))
     }
 
-    /// The batches that are assembled and that the image lacks.
+    /// Whether a process waits for a function.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Whether processes wait for one of these functions.
+    pub(crate) fn is_wanted(&self, functions: &BTreeSet<u32>) -> bool {
+        !self.wanted.is_disjoint(functions)
+    }
+
+    /// The batches that are assembled and that the engine lacks.
     pub(crate) fn ready(&self) -> Vec<(usize, BTreeSet<u32>, P)> {
         let ready = |(n, batch): (usize, &Entry<P>)| match &batch.state {
             State::Ready(part) => Some((n, batch.functions.clone(), part.clone())),
@@ -221,7 +197,7 @@ impl<P: Clone> Batches<P> {
         (0..).zip(&self.batches).filter_map(ready).collect()
     }
 
-    /// The engine runs an image with this batch.
+    /// The engine has this batch.
     pub(crate) fn arrived(&mut self, number: usize) {
         let batch = &mut self.batches[number];
         batch.state = State::Present;
@@ -251,10 +227,9 @@ mod tests {
         functions.iter().copied().collect()
     }
 
-    /// Batches of 100 bytes each.
     fn batches(lists: &[&[u32]], present: &[u32], unasked: bool) -> Batches<&'static str> {
-        let lists = lists.iter().map(|functions| (set(functions), 100));
-        Batches::new(lists, &set(present), 400, unasked)
+        let lists = lists.iter().map(|functions| set(functions));
+        Batches::new(lists, &set(present), unasked)
     }
 
     fn ready(batches: &Batches<&'static str>) -> Vec<usize> {
@@ -298,53 +273,24 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_waits_until_it_is_worth_it() {
-        let mut batches = batches(&[&[1], &[2], &[3], &[4]], &[], true);
+    fn an_exchange_brings_all_that_is_ready_as_soon_as_a_process_waits_for_some_of_it() {
+        let mut batches = batches(&[&[1], &[2], &[3]], &[], true);
         for reason in [Reason::Idle; 2] {
             let (n, _) = batches.take(reason).expect("there is more");
             batches.assembled(n, "code");
         }
         assert!(!batches.is_due(), "no process waits");
-        batches.ask(1);
-        assert!(batches.is_due(), "a quarter of what all images have");
-        batches.arrived(0);
-        batches.arrived(1);
         batches.ask(3);
         let (third, _) = batches.take(Reason::Asked).expect("it is absent");
-        batches.assembled(third, "code");
-        assert!(!batches.is_due(), "100 bytes for an image of 600");
-        let (fourth, _) = batches.take(Reason::Idle).expect("there is more");
-        assert!(!batches.is_due(), "another one is in work");
-        batches.assembled(fourth, "code");
-        assert!(batches.is_due(), "nothing else will come");
-        assert_eq!(ready(&batches), [2, 3]);
-    }
-
-    #[test]
-    fn what_is_near_is_waited_for() {
-        let mut batches = batches(&[&[1], &[2]], &[], false);
+        assert!(!batches.is_due(), "what is ready is not waited for");
         batches.ask(1);
-        batches.expect(&set(&[2]));
-        let (first, _) = batches.take(Reason::Asked).expect("it is absent");
-        batches.assembled(first, "code");
+        assert!(batches.is_due(), "whatever else is waited for");
+        assert_eq!(ready(&batches), [0, 1]);
+        batches.arrived(0);
+        batches.arrived(1);
         assert!(!batches.is_due());
-        let (second, _) = batches.take(Reason::Near).expect("it is absent");
-        assert!(!batches.is_due());
-        batches.fail(second, "no memory");
+        batches.assembled(third, "code");
         assert!(batches.is_due());
-    }
-
-    #[test]
-    fn a_function_that_takes_long_does_not_keep_others_waiting() {
-        let mut batches = batches(&[&[1], &[2], &[3]], &[], false);
-        for function in [1, 2, 3] {
-            batches.ask(function);
-        }
-        for due in [false, true] {
-            let (n, _) = batches.take(Reason::Asked).expect("it is absent");
-            batches.assembled(n, "code");
-            assert_eq!(batches.is_due(), due, "half of 400 bytes are enough");
-        }
     }
 
     #[test]

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use everwarp_cache::Cache;
 use everwarp_process::{Exchanges, HostConfig, LoadError, Module, StartError, Tier};
 use everwarp_runtime::trace::spanned;
-use everwarp_runtime::{Engine, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled};
+use everwarp_runtime::{
+    Addition, Engine, Exchanged, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled,
+    Publisher,
+};
 use sha2::{Digest, Sha256};
 
 use crate::asked::AskedFunctions;
@@ -17,13 +20,17 @@ use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
 use crate::link::{StackUse, part};
 use crate::module::{CompileChoice, CompiledModule, compile_module};
-use crate::partial::{Batch, Partial};
+use crate::partial::{Apart, Batch, Made, Partial};
 use crate::program;
+use crate::wishes::Assembled;
 
 /// Modules that no host uses any more and that stay in the image nevertheless, in case that they are loaded again.
 const KEPT: usize = 8;
 
-/// What a function's frame is thought to take at least as long as the image does not have the function.
+/// The most that a function's frame takes which stands for another one and passes calls on. Each call may go through one.
+const BRIDGE_FRAME: u32 = 256;
+
+/// What a function's frame, and that of a bridge to it, are thought to take at least as long as the engine does not have the function.
 const FRAME_THOUGHT: u32 = 512;
 
 /// A module as it was compiled.
@@ -246,6 +253,7 @@ impl CodeSet {
         set.linked.host_call_slots = host_call_slots(&set.loaded);
         set.linked.parts = parts(&set.loaded);
         set.linked.declarations = declarations(&set.loaded);
+        set.linked.publishers = publishers(&set.loaded);
         set.linked.precompiled = modules.iter().flat_map(precompiled).collect();
         Ok(set)
     }
@@ -397,6 +405,7 @@ impl CodeSet {
         let mut linked = Linked {
             parts: parts(&self.loaded),
             declarations: declarations(&self.loaded),
+            publishers: publishers(&self.loaded),
             stack_bytes,
             ..self.linked.clone()
         };
@@ -420,18 +429,57 @@ impl CodeSet {
         &mut self,
         engine: &Engine,
         stack_most: u32,
-        batches: &[(Arc<LoadedCode>, Batch)],
+        batches: &[Assembled],
     ) -> Result<Exchanges, StartError> {
-        for (code, batch) in batches {
-            code.partial.iter().for_each(|p| p.add(batch.clone()));
+        let batch = |work: &Assembled| Batch {
+            functions: work.functions.clone(),
+            part: work.what.part.clone(),
+        };
+        for work in batches {
+            work.code.partial.iter().for_each(|p| p.add(batch(work)));
         }
-        let supplied = self.exchange_functions(engine, stack_most);
+        let supplied = match self.add_functions(engine, stack_most, batches) {
+            Ok(None) => self.exchange_functions(engine, stack_most),
+            Ok(Some(exchanges)) => Ok(exchanges),
+            Err(error) => Err(error),
+        };
         if supplied.is_err() {
-            for (code, batch) in batches {
-                code.partial.iter().for_each(|p| p.take_back(batch));
+            for work in batches {
+                let partial = work.code.partial.iter();
+                partial.for_each(|p| p.take_back(&work.functions));
             }
         }
         supplied
+    }
+
+    /// Loads batches next to the image. `None` if they can only come in an image.
+    fn add_functions(
+        &mut self,
+        engine: &Engine,
+        stack_most: u32,
+        batches: &[Assembled],
+    ) -> Result<Option<Exchanges>, StartError> {
+        let begin = Instant::now();
+        let batches = batches.iter().map(|work| {
+            let Made { part, apart } = work.what.clone();
+            Some((&*work.code, &work.functions, part, apart?))
+        });
+        let batches: Option<Vec<_>> = batches.collect();
+        let Some(addition) = batches.map(addition) else {
+            return Ok(None);
+        };
+        let prepared = spanned("supply: link", || engine.prepare_addition(&addition));
+        let Some(mut prepared) = prepared.map_err(not_started)? else {
+            return Ok(None);
+        };
+        let stack = self.stack_for(&prepared.frames, stack_most)?;
+        prepared.addition.stack_bytes = stack;
+        let linked = self.successor(stack);
+        let linking = begin.elapsed();
+        let added = engine.add(&prepared, linked.clone());
+        let exchanged = added.map_err(not_started)?;
+        self.linked = linked;
+        Ok(Some(exchanges(linking, &exchanged)))
     }
 
     fn exchange_functions(
@@ -448,14 +496,7 @@ impl CodeSet {
         let linking = begin.elapsed();
         let exchanged = engine.exchange(&prepared).map_err(not_started)?;
         self.linked = linked;
-        Ok(Exchanges {
-            count: 1,
-            linking,
-            parking: exchanged.parking,
-            loading: exchanged.loading,
-            resuming: exchanged.resuming,
-            longest: exchanged.total(),
-        })
+        Ok(exchanges(linking, &exchanged))
     }
 
     /// The stack on which calls of modules with functions left out nest as deep as their hosts were told.
@@ -499,12 +540,47 @@ impl CodeSet {
     }
 }
 
+/// One exchange.
+fn exchanges(linking: Duration, exchanged: &Exchanged) -> Exchanges {
+    Exchanges {
+        count: 1,
+        linking,
+        parking: exchanged.parking,
+        loading: exchanged.loading,
+        resuming: exchanged.resuming,
+        longest: exchanged.total(),
+    }
+}
+
+/// Batches as code that is loaded next to an image.
+fn addition(batches: Vec<(&LoadedCode, &BTreeSet<u32>, LinkedPart, Apart)>) -> Addition {
+    let mut addition = Addition {
+        bridge_bytes: BRIDGE_FRAME,
+        ..Addition::default()
+    };
+    for (code, functions, part, apart) in batches {
+        addition.parts.extend([part, apart.part]);
+        addition.gives.push(apart.gives);
+        addition.takes.push(apart.takes);
+        let prefix = &code.module.prefix;
+        let names = functions.iter().map(|f| format!("{prefix}f{f}").into());
+        addition.functions.extend(names);
+    }
+    addition
+}
+
 /// What the device sources are compiled with.
 fn declarations(loaded: &[Arc<LoadedCode>]) -> String {
     match loaded.iter().any(|code| code.partial.is_some()) {
         true => [program::DECLARATIONS, program::PARTIAL].concat(),
         false => program::DECLARATIONS.to_owned(),
     }
+}
+
+/// What writes the addresses of functions of modules that may lack some.
+fn publishers(loaded: &[Arc<LoadedCode>]) -> Vec<Publisher> {
+    let partial = loaded.iter().filter_map(|code| code.partial.as_ref());
+    partial.map(|p| p.publisher().clone()).collect()
 }
 
 /// The machine code that a module came with.
@@ -520,28 +596,40 @@ fn precompiled(module: &Module) -> impl Iterator<Item = Precompiled> {
 fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
     let mut loaded: Vec<_> = loaded.iter().collect();
     loaded.sort_by_key(|code| code.number);
+    let entries = loaded.iter().map(|code| Entry {
+        number: code.number,
+        prefix: &code.module.prefix,
+        roots: code.partial.as_ref().map(Partial::roots),
+    });
+    let entries: Vec<_> = entries.collect();
     let dispatch = LinkedPart {
         name: "the call of a module".into(),
-        ptx: dispatch(
-            loaded
-                .iter()
-                .map(|code| (code.number, &*code.module.prefix)),
-        )
-        .into(),
+        ptx: dispatch(&entries).into(),
     };
     let parts = loaded.iter().flat_map(|code| code.all_parts());
     std::iter::once(dispatch).chain(parts).collect()
 }
 
+/// How a module is entered.
+struct Entry<'p> {
+    number: u32,
+    prefix: &'p str,
+    /// [`Partial::roots`].
+    roots: Option<String>,
+}
+
 /// The function `linked_enter`, which calls the entry of a module by the module's number. It is PTX, so that the unit of the
 /// scheduler is the same for all sets of modules and is compiled once.
-fn dispatch<'p>(modules: impl Iterator<Item = (u32, &'p str)> + Clone) -> String {
+fn dispatch(modules: &[Entry<'_>]) -> String {
     let mut out = String::from(everwarp_compiler::PTX_HEAD);
-    for (_, prefix) in modules.clone() {
+    for Entry { prefix, roots, .. } in modules {
         let _ = writeln!(
             out,
             ".extern .func {prefix}enter(.param .b64 a0, .param .b32 a1, .param .b64 a2, .param .b64 a3);"
         );
+        if let Some(roots) = roots {
+            let _ = writeln!(out, ".extern .func {roots}();");
+        }
     }
     out.push_str(
         ".visible .func linked_enter(.param .b32 module, .param .b64 block, .param .b32 entry, .param .b64 args)
@@ -556,18 +644,30 @@ fn dispatch<'p>(modules: impl Iterator<Item = (u32, &'p str)> + Clone) -> String
   mov.b64 %none, 0;
 ",
     );
-    for (number, _) in modules.clone() {
+    for Entry { number, .. } in modules {
         let _ = writeln!(
             out,
             "  setp.eq.u32 %p, %module, {number};\n  @%p bra $M{number};"
         );
     }
     out.push_str("  ret;\n");
-    for (number, prefix) in modules {
+    for Entry {
+        number,
+        prefix,
+        roots,
+    } in modules
+    {
+        let _ = writeln!(out, "$M{number}:");
+        if let Some(roots) = roots {
+            // A process has a block.
+            let _ = writeln!(
+                out,
+                "  setp.ne.s64 %p, %block, 0;\n  @%p bra $B{number};\n  call {roots}, ();\n$B{number}:"
+            );
+        }
         let _ = writeln!(
             out,
-            "$M{number}:
-  {{
+            "  {{
   .param .b64 c0;
   .param .b32 c1;
   .param .b64 c2;
@@ -636,6 +736,38 @@ pub fn image_lacking_functions(
     })
 }
 
+/// These batches of the functions that are left out of a module's image, as code that is loaded next to it: to compile it without a
+/// GPU. `None` if it cannot be loaded so.
+///
+/// # Errors
+/// [`StartError`]: the module is refused.
+#[doc(hidden)]
+pub fn addition_to(
+    module: &Module,
+    batches: &[BTreeSet<u32>],
+) -> Result<Option<Addition>, StartError> {
+    let config = HostConfig {
+        tier: Tier::Least,
+        ..HostConfig::default()
+    };
+    let key = CodeKey::of(module, CompileChoice::of(&config));
+    let cache = || Cache::at("/nonexistent".as_ref());
+    let code = Arc::new(CompiledCode::with(module, key, cache)?.numbered(0));
+    let Some(partial) = &code.partial else {
+        return Ok(None);
+    };
+    let batch = |functions| {
+        Some((
+            &*code,
+            functions,
+            partial.part(functions),
+            partial.apart(functions)?,
+        ))
+    };
+    let batches: Option<Vec<_>> = batches.iter().map(batch).collect();
+    Ok(batches.map(addition))
+}
+
 /// What it takes to have the functions of a module come while processes run, for measurements without a GPU.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -682,19 +814,25 @@ pub fn batch_times(module: &Module) -> Result<Option<BatchTimes>, StartError> {
 /// The stack that calls of these modules use.
 pub(crate) fn stack_use(frames: &Frames, codes: &[Arc<LoadedCode>]) -> StackUse {
     let need = |code: &Arc<LoadedCode>| {
+        // No call of these is ever made.
+        let roots = code.partial.as_ref().map(Partial::roots);
+        let is_called = |name: &str| roots.as_ref().is_none_or(|roots| !name.starts_with(roots));
         let CompiledModule {
             compiled, prefix, ..
         } = &*code.module;
         let Some(partial) = &code.partial else {
             return compiled.stack_need(frames.iter());
         };
-        let largest = frames.largest_of(|name| name.starts_with(prefix));
+        let largest = frames.largest_of(|name| name.starts_with(prefix) && is_called(name));
+        let bridge = |name: &str| u32::from(name.starts_with(prefix)) * BRIDGE_FRAME;
         let missing = partial.missing().into_iter();
         let missing: Vec<_> = missing.map(|f| format!("{prefix}f{f}")).collect();
         let thought = missing
             .iter()
             .map(|name| (&**name, largest.max(FRAME_THOUGHT)));
-        compiled.stack_need(frames.iter().chain(thought))
+        let all = frames.iter().filter(|(name, _)| is_called(name));
+        let all = all.map(|(name, bytes)| (name, bytes + bridge(name)));
+        compiled.stack_need(all.chain(thought))
     };
     let outside = frames.largest_of(|name| !program::is_of_module(name));
     StackUse::new(codes.iter().map(need).collect(), outside)
@@ -803,7 +941,14 @@ mod tests {
 
     #[test]
     fn each_module_has_a_branch_of_its_own() {
-        let text = dispatch([(0, "ma_"), (7, "mb_")].into_iter());
+        let entry = |number, prefix, roots: Option<&str>| Entry {
+            number,
+            prefix,
+            roots: roots.map(str::to_owned),
+        };
+        let text = dispatch(&[entry(0, "ma_", None), entry(7, "mb_", Some("mb_roots"))]);
+        assert!(text.contains("@%p bra $B7;\n  call mb_roots, ();\n$B7:\n"));
+        assert!(!text.contains("$B0"));
         for expected in ["ma_enter, (c0", "mb_enter, (c0", "%module, 7;", "$M7:"] {
             assert!(text.contains(expected), "{text}");
         }

@@ -79,7 +79,7 @@ mod wasi;
 mod wishes;
 
 #[doc(hidden)]
-pub use code::{BatchTimes, batch_times, image, image_lacking_functions};
+pub use code::{BatchTimes, addition_to, batch_times, image, image_lacking_functions};
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
 pub use everwarp_runtime::cuda::ahead::Ahead;

@@ -1,16 +1,22 @@
 //! The code of a module whose image lacks functions.
 //!
 //! It has a part with the first functions, which also has all that is not a function of the module; a part with what stands in
-//! for the functions that are left out; and a part for each batch of these functions that has come. No part depends on which
-//! batches there are: so only new functions are assembled, and the same batches give the same image in the next program. The module
-//! is translated once; the text of a batch is written from that.
+//! for the functions that are left out; a part with a table of the addresses of all functions; and a part for each batch of these
+//! functions that was there when the image was linked. No part depends on which batches there are: so only new functions are
+//! assembled, and the same batches give the same image in the next program. The module is translated once; the text of a batch is
+//! written from that.
+//!
+//! A batch that comes later is loaded next to the image, with bridges in place of what it calls. What stands in for its functions
+//! finds their addresses in the table from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use everwarp_assembler::split::{Library, Place, divide_by};
+use everwarp_assembler::library::{Bridges, Library};
+use everwarp_assembler::split::{Place, divide_by};
 use everwarp_engine::sync::lock;
-use everwarp_runtime::LinkedPart;
+use everwarp_runtime::cuda::MAX_REGISTERS;
+use everwarp_runtime::{LinkedPart, Publisher};
 
 use crate::asked::AskedFunctions;
 use crate::batches::Batches;
@@ -21,13 +27,31 @@ const NEAR_BYTES: usize = 48 << 10;
 /// The bytes of PTX of a batch: one process of ptxas takes about a tenth of a second for it.
 const BATCH_BYTES: usize = 64 << 10;
 /// The most batches of a module, as long as no function is longer than a batch. The linker takes time for each.
-const BATCHES_MOST: usize = 256;
+const BATCHES_MOST: usize = 1024;
 
 /// Functions that come together.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub(crate) functions: BTreeSet<u32>,
     pub(crate) part: LinkedPart,
+}
+
+/// A batch that is assembled.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) part: LinkedPart,
+    /// Given if it can be loaded next to an image.
+    pub(crate) apart: Option<Apart>,
+}
+
+/// What a batch is linked with to be loaded next to an image.
+#[derive(Clone, Debug)]
+pub(crate) struct Apart {
+    pub(crate) part: LinkedPart,
+    /// It writes the addresses of the batch's functions into the image's table.
+    pub(crate) gives: Publisher,
+    /// It takes the addresses from there of all that the batch calls.
+    pub(crate) takes: Publisher,
 }
 
 /// What a module has besides the parts that all images have.
@@ -37,12 +61,12 @@ pub(crate) struct Partial {
     library: Library,
     /// For each of them its number in the library.
     numbers: BTreeMap<u32, usize>,
-    /// They in batches, with the bytes of text of each; those first that processes are likely to call first.
-    batches: Vec<(BTreeSet<u32>, usize)>,
+    /// They in batches, those first that processes are likely to call first.
+    batches: Vec<BTreeSet<u32>>,
     /// Batches are assembled that no process has asked for.
     unasked: bool,
-    /// Bytes of text that all images have.
-    first_bytes: usize,
+    /// It writes the addresses of the functions that an image has into its table.
+    publisher: Publisher,
     /// What the image has of the batches, by their first functions.
     image: Mutex<BTreeMap<u32, Batch>>,
     /// Where the list of these is kept for the next program.
@@ -56,18 +80,18 @@ fn number(name: &str, prefix: &str) -> Option<u32> {
 
 /// Divides functions with these bytes of text into batches, in their order. A batch has more than `most` bytes only if it is one
 /// function.
-fn in_batches(
-    functions: impl Iterator<Item = (u32, usize)>,
-    most: usize,
-) -> Vec<(BTreeSet<u32>, usize)> {
-    let mut batches = Vec::<(BTreeSet<u32>, usize)>::new();
+fn in_batches(functions: impl Iterator<Item = (u32, usize)>, most: usize) -> Vec<BTreeSet<u32>> {
+    let (mut batches, mut taken) = (Vec::<BTreeSet<u32>>::new(), 0);
     for (function, bytes) in functions {
         match batches.last_mut() {
-            Some((batch, taken)) if *taken + bytes <= most => {
+            Some(batch) if taken + bytes <= most => {
                 batch.insert(function);
-                *taken += bytes;
+                taken += bytes;
             }
-            _ => batches.push(([function].into(), bytes)),
+            _ => {
+                batches.push([function].into());
+                taken = bytes;
+            }
         }
     }
     batches
@@ -92,7 +116,15 @@ impl Partial {
             }
         })?;
         let functions = std::mem::take(&mut compiled.compiled.left_out);
-        let library = Library::new(&compiled.compiled.ptx, functions)?;
+        let table = format!("{}table", compiled.prefix);
+        let library = Library::new(&compiled.compiled.ptx, functions, table.clone())?;
+        let [first, stand_ins] = texts.try_into().ok()?;
+        let stand_ins = library.passing_on(&stand_ins)?;
+        let (addresses, kernel) = library.table(MAX_REGISTERS as usize)?;
+        let publisher = Publisher {
+            kernel: kernel.into(),
+            table: table.into(),
+        };
         let mut numbers = BTreeMap::new();
         let mut sizes = BTreeMap::new();
         for (at, (name, bytes)) in (0..).zip(library.functions()) {
@@ -120,40 +152,74 @@ impl Partial {
             numbers,
             batches: in_batches(order, most),
             unasked,
-            first_bytes: texts[0].len(),
+            publisher,
             image: Mutex::default(),
             asked,
         };
         for functions in partial.asked.read(&left_out) {
             // Another version of the compiler may have made other batches.
-            if partial.batches.iter().any(|(batch, _)| *batch == functions) {
+            if partial.batches.contains(&functions) {
                 let part = partial.part(&functions);
                 partial.add(Batch { functions, part });
             }
         }
-        Some((texts.into_iter().map(part).collect(), partial))
+        let parts = [first, stand_ins, addresses];
+        Some((parts.into_iter().map(part).collect(), partial))
     }
 
     /// How far the batches are when an image runs that has the [`parts`](Self::parts) of now. `ahead`: code can be assembled ahead of an image.
-    pub(crate) fn batches(&self, ahead: bool) -> Batches<LinkedPart> {
+    pub(crate) fn batches(&self, ahead: bool) -> Batches<Made> {
         let batches = self.batches.iter().cloned();
         let unasked = self.unasked && ahead;
-        Batches::new(batches, &self.present(), self.first_bytes, unasked)
+        Batches::new(batches, &self.present(), unasked)
     }
 
     /// The functions of each batch.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &BTreeSet<u32>> {
-        self.batches.iter().map(|(functions, _)| functions)
+        self.batches.iter()
+    }
+
+    /// The numbers of functions in the library, in its order.
+    fn numbers_of(&self, functions: &BTreeSet<u32>) -> Vec<usize> {
+        let mut numbers: Vec<_> = functions.iter().map(|f| self.numbers[f]).collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// The code of functions that images may lack.
     pub(crate) fn part(&self, functions: &BTreeSet<u32>) -> LinkedPart {
-        let mut numbers: Vec<_> = functions.iter().map(|f| self.numbers[f]).collect();
-        numbers.sort_unstable();
         LinkedPart {
             name: self.name.as_str().into(),
-            ptx: self.library.file(&numbers).into(),
+            ptx: self.library.file(&self.numbers_of(functions)).into(),
         }
+    }
+
+    /// What these functions are linked with to be loaded next to an image; `None` if they cannot be.
+    pub(crate) fn apart(&self, functions: &BTreeSet<u32>) -> Option<Apart> {
+        let Bridges { ptx, gives, takes } = self.library.bridges(&self.numbers_of(functions))?;
+        let publisher = |kernel: String| Publisher {
+            kernel: kernel.into(),
+            table: Arc::clone(&self.publisher.table),
+        };
+        Some(Apart {
+            part: LinkedPart {
+                name: self.name.as_str().into(),
+                ptx: ptx.into(),
+            },
+            gives: publisher(gives),
+            takes: publisher(takes),
+        })
+    }
+
+    /// A function without parameters that the image has to have a call of which is never made: by way of it the engine's kernel reaches
+    /// all that batches may call.
+    pub(crate) fn roots(&self) -> String {
+        self.library.roots()
+    }
+
+    /// The kernel that writes the addresses of the functions that an image has into its table.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
     }
 
     /// Whether an image of the module may lack a function.
@@ -199,8 +265,8 @@ impl Partial {
     }
 
     /// Takes a batch back that no image has got.
-    pub(crate) fn take_back(&self, batch: &Batch) {
-        lock(&self.image).retain(|_, other| other.functions != batch.functions);
+    pub(crate) fn take_back(&self, functions: &BTreeSet<u32>) {
+        lock(&self.image).retain(|_, other| other.functions != *functions);
     }
 
     /// Keeps what the image has for the next program.
@@ -281,7 +347,7 @@ mod tests {
     fn what_is_left_out_has_a_stand_in() {
         let world = World::new();
         let (_, parts, partial) = world.partial(0).expect("functions are left out");
-        let [first, stand_ins] = &parts[..] else {
+        let [first, stand_ins, table] = &parts[..] else {
             panic!("{} parts", parts.len());
         };
         for function in [A, B, C] {
@@ -289,6 +355,11 @@ mod tests {
             assert!(defines(&stand_ins.ptx, ".weak .func", function));
             assert!(!defines(&first.ptx, ".visible .func", function));
         }
+        // What has come is called.
+        let table_of = format!("{PREFIX}table");
+        assert!(stand_ins.ptx.contains(&format!("[{table_of}+")));
+        assert!(table.ptx.contains(&format!("{table_of}[")));
+        assert_eq!(*partial.publisher().table, *table_of);
         assert!(!partial.leaves_out(START) && !partial.leaves_out(99));
         assert!(defines(&first.ptx, ".visible .func", START));
         assert!(first.ptx.contains(&format!("{PREFIX}enter(")));
@@ -322,17 +393,24 @@ mod tests {
         assert!(defines(&both.part.ptx, ".visible .func", A));
         assert!(defines(&both.part.ptx, ".visible .func", B));
         assert!(!both.part.ptx.contains(&format!("{PREFIX}enter(")));
+        // Loaded next to an image, it calls others through bridges.
+        let apart = |functions: &[u32]| partial.apart(&set(functions)).expect("it can be");
+        assert!(!defines(&apart(&[A, B]).part.ptx, ".weak .func", B));
+        let alone = apart(&[A]);
+        assert!(defines(&alone.part.ptx, ".weak .func", B));
+        assert!(alone.part.ptx.contains(&*alone.gives.kernel));
+        assert_eq!(alone.takes.table, partial.publisher().table);
         let third = batch(&[C]);
         partial.add(both.clone());
         assert_eq!(partial.missing(), set(&[C]));
         partial.add(third.clone());
         assert!(partial.missing().is_empty());
-        partial.take_back(&both);
+        partial.take_back(&both.functions);
         assert_eq!(partial.missing(), set(&[A, B]));
         // A process that waits for a function will call those that the function calls.
         assert_eq!(partial.near(&module, A), set(&[A, B]));
         assert_eq!(partial.near(&module, B), set(&[B]));
-        partial.take_back(&third);
+        partial.take_back(&third.functions);
         assert_eq!(partial.near(&module, C), set(&[A, B, C]));
     }
 
@@ -340,8 +418,8 @@ mod tests {
     fn batches_have_even_sizes_in_the_order_of_calls() {
         let functions = [(3, 40), (1, 50), (7, 20), (2, 300), (5, 10)];
         let batches = in_batches(functions.into_iter(), 100);
-        let expected = [(&[1, 3][..], 90), (&[7], 20), (&[2], 300), (&[5], 10)];
-        assert_eq!(batches, expected.map(|(list, bytes)| (set(list), bytes)));
+        let expected = [&[1, 3][..], &[7], &[2], &[5]];
+        assert_eq!(batches, expected.map(set));
         assert_eq!(in_batches(functions.into_iter(), 0).len(), 5);
         // Of this module, all that is left out is one batch unless each function is to be asked for.
         let batches = |most| {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use everwarp_process::{Exchanges, StartError};
 use everwarp_runtime::trace::span;
-use everwarp_runtime::{EngineError, Error, LinkedEngine};
+use everwarp_runtime::{EngineError, Error, Haste, LinkedEngine};
 
+use crate::batches::Reason;
 use crate::code::LoadedCode;
 use crate::error::system;
-use crate::partial::Batch;
+use crate::partial::Made;
 use crate::resident::{Residency, ResidentProcesses};
 use crate::wishes::{Assembled, Wishes};
 
@@ -38,7 +39,16 @@ pub(crate) fn expect(
         thread.spawn(move || run(&engine, &wishes))
     };
     let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-    let assemblers = (0..cores).map(|_| thread("everwarp-assemble", assemble));
+    // What processes wait for does not wait until a thread is done with something else.
+    let assemblers = (0..cores).flat_map(|_| {
+        let awaited = thread("everwarp-assemble", |engine, wishes| {
+            assemble(engine, wishes, &[Reason::Asked]);
+        });
+        let ahead = thread("everwarp-ahead", |engine, wishes| {
+            assemble(engine, wishes, &Reason::ALL);
+        });
+        [awaited, ahead]
+    });
     let threads = assemblers.chain(std::iter::once_with(|| thread("everwarp-supply", supply)));
     let started: std::io::Result<()> = wishes.start(resident.engine.assembles_ahead(), threads);
     started.map_err(system("threads that assemble functions"))?;
@@ -46,17 +56,28 @@ pub(crate) fn expect(
     Ok(())
 }
 
-/// Assembles batches until the engine ends.
-fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
-    while let Some(work) = wishes.next() {
+/// Assembles batches for these reasons until the engine ends.
+fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes, reasons: &[Reason]) {
+    while let Some(work) = wishes.next(reasons) {
         let Some(resident) = engine.upgrade() else {
             return;
         };
         let partial = work.code.partial.as_ref();
         let partial = partial.expect("only modules with functions left out have batches");
         let part = partial.part(&work.functions);
-        match resident.engine.assemble_while(&part, wishes.unwanted()) {
-            Ok(()) => wishes.assembled(&work, part),
+        let apart = partial.apart(&work.functions);
+        let mut parts = vec![part.clone()];
+        parts.extend(apart.iter().map(|apart| apart.part.clone()));
+        let haste = match work.what {
+            Reason::Asked => Haste::Awaited,
+            Reason::Near | Reason::Idle => Haste::Idle,
+        };
+        let engine = &resident.engine;
+        match engine.assemble_while(&parts, haste, wishes.unwanted()) {
+            Ok(fits) => {
+                let apart = apart.filter(|_| fits);
+                wishes.assembled(&work, Made { part, apart });
+            }
             Err(error) => wishes.fail(&work, &error.to_string()),
         }
     }
@@ -66,7 +87,7 @@ fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
 fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
     let mut not_before = Instant::now();
     while wishes.wait_until_due() && wishes.wait_until(not_before) {
-        let mut attempts = vec![wishes.ready()];
+        let mut attempts = vec![loaded_together(wishes.ready())];
         while let Some(attempt) = attempts.pop() {
             if !wishes.wait_until(not_before) {
                 return;
@@ -96,24 +117,27 @@ fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
     }
 }
 
-/// Exchanges the image for one with these batches. Returns what that took.
+/// Of what is ready, what one exchange brings. Batches that can only come in an image wait for it until a process waits for one of
+/// them.
+fn loaded_together(mut ready: Vec<Assembled>) -> Vec<Assembled> {
+    let fits = |work: &Assembled| work.what.apart.is_some();
+    if ready.iter().all(|work| fits(work) || !work.is_wanted) {
+        ready.retain(fits);
+    }
+    ready
+}
+
+/// Loads these batches, next to the image or in another one. Returns what that took.
 fn exchange(
     resident: &Arc<ResidentProcesses>,
     batches: &[Assembled],
 ) -> Result<Exchanges, StartError> {
-    let batch = |work: &Assembled| {
-        let Assembled {
-            functions, part, ..
-        } = work.clone();
-        (Arc::clone(&work.code), Batch { functions, part })
-    };
-    let batches: Vec<_> = batches.iter().map(batch).collect();
     let _span = span("supply: exchange");
     // The last host may have ended meanwhile, and with it the engine would be parked.
     let _residency = Residency::enter(resident)?;
     resident
         .code()
-        .supply(&resident.engine, resident.stack_most, &batches)
+        .supply(&resident.engine, resident.stack_most, batches)
 }
 
 /// Whether the image was not exchanged because another thread has parked the engine for a moment.
@@ -155,6 +179,32 @@ mod tests {
         assert!(is_parked(&parked));
         assert!(!is_parked(&not_started(Error::Stopped)));
         assert!(!is_parked(&StartError::Modules { most: 1 }));
+    }
+
+    #[test]
+    fn what_fits_next_to_an_image_does_not_wait_for_what_does_not() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let code = crate::wishes::tests::code(folder.path());
+        let work = |number, is_wanted, fits: bool| {
+            let functions = [number as u32].into();
+            let partial = code.partial.as_ref().expect("it lacks functions");
+            let apart = partial.apart(&functions).filter(|_| fits);
+            let part = partial.part(&functions);
+            Assembled {
+                code: Arc::clone(&code),
+                number,
+                functions,
+                is_wanted,
+                what: Made { part, apart },
+            }
+        };
+        let numbers = |works: [Assembled; 2]| {
+            let together = loaded_together(works.into());
+            together.iter().map(|work| work.number).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers([work(1, true, true), work(2, false, true)]), [1, 2]);
+        assert_eq!(numbers([work(1, true, true), work(2, false, false)]), [1]);
+        assert_eq!(numbers([work(1, true, true), work(2, true, false)]), [1, 2]);
     }
 
     /// What is delivered and what is refused if the batches in `bad` cannot be loaded, and how many attempts that takes.

@@ -10,7 +10,7 @@
 //! 2. A function is present when an image with it runs.
 //! 3. The supplier and the assemblers sleep under the lock under which they have seen that there is nothing for them to do.
 //!    Each of these changes that, and wakes them: a request that leaves a function wanted, an assembler that is done with a batch, and the
-//!    supplier when it divides a batch.
+//!    supplier when it divides a batch or has loaded some.
 //! 4. Services ask again for all requests that wait after a function has become present or unavailable. A request that begins to
 //!    wait is asked for once more under the lock of those that wait, so it does not matter which of the two is first.
 //!
@@ -25,35 +25,37 @@ use std::time::Instant;
 use everwarp_engine::sync::{ignore_poison, lock};
 use everwarp_hostcalls::{FunctionState, Service};
 use everwarp_process::Exchanges;
-use everwarp_runtime::LinkedPart;
 
 use crate::batches::{Batches, Counts, Reason};
 use crate::code::LoadedCode;
+use crate::partial::Made;
 
 /// A batch of a module, with its functions and what else is known of it.
 #[derive(Clone)]
-pub(crate) struct Work<P, M = Arc<LoadedCode>> {
-    pub(crate) code: M,
+pub(crate) struct Work<P> {
+    pub(crate) code: Arc<LoadedCode>,
     pub(crate) number: usize,
     pub(crate) functions: BTreeSet<u32>,
-    pub(crate) part: P,
+    /// Processes wait for it.
+    pub(crate) is_wanted: bool,
+    pub(crate) what: P,
 }
 
-/// A batch to assemble.
-pub(crate) type Wanted = Work<()>;
+/// A batch to assemble, and why.
+pub(crate) type Wanted = Work<Reason>;
 /// A batch that is assembled.
-pub(crate) type Assembled<M = Arc<LoadedCode>> = Work<LinkedPart, M>;
+pub(crate) type Assembled = Work<Made>;
 
 #[derive(Default)]
 struct Books {
-    modules: Vec<(Weak<LoadedCode>, Batches<LinkedPart>)>,
+    modules: Vec<(Weak<LoadedCode>, Batches<Made>)>,
     stop: bool,
     exchanges: Exchanges,
 }
 
 impl Books {
     /// The batches of a module; `ahead` says whether code can be assembled ahead of an image.
-    fn of(&mut self, code: &Arc<LoadedCode>, ahead: bool) -> Option<&mut Batches<LinkedPart>> {
+    fn of(&mut self, code: &Arc<LoadedCode>, ahead: bool) -> Option<&mut Batches<Made>> {
         let partial = code.partial.as_ref()?;
         let is_it =
             |(known, _): &(Weak<LoadedCode>, _)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(code));
@@ -70,9 +72,14 @@ impl Books {
         Some(&mut self.modules[at].1)
     }
 
-    /// The next batch to assemble.
-    fn take(&mut self) -> Option<Wanted> {
-        for reason in Reason::ALL {
+    /// The next batch to assemble for one of these reasons. Nothing is assembled for want of anything else to do while a process waits:
+    /// even at a low priority that takes cores from what it waits for.
+    fn take(&mut self, reasons: &[Reason]) -> Option<Wanted> {
+        let waiting = self.modules.iter().any(|(_, batches)| batches.is_awaited());
+        for &reason in reasons {
+            if reason == Reason::Idle && waiting {
+                continue;
+            }
             for (code, batches) in &mut self.modules {
                 let Some(code) = code.upgrade() else {
                     continue;
@@ -82,7 +89,8 @@ impl Books {
                         code,
                         number,
                         functions,
-                        part: (),
+                        is_wanted: reason == Reason::Asked,
+                        what: reason,
                     });
                 }
             }
@@ -153,14 +161,15 @@ impl Wishes {
         services.push(Arc::downgrade(service));
     }
 
-    /// Waits until there is a batch to assemble, which is in work from then on; `None` if the thread is to end.
-    pub(crate) fn next(&self) -> Option<Wanted> {
+    /// Waits until there is a batch to assemble for one of these reasons, which is in work from then on; `None` if the thread is to
+    /// end.
+    pub(crate) fn next(&self, reasons: &[Reason]) -> Option<Wanted> {
         let mut books = lock(&self.books);
         loop {
             if books.stop {
                 return None;
             }
-            if let Some(work) = books.take() {
+            if let Some(work) = books.take(reasons) {
                 return Some(work);
             }
             books = ignore_poison(self.absent.wait(books));
@@ -168,10 +177,10 @@ impl Wishes {
     }
 
     /// A batch is assembled.
-    pub(crate) fn assembled(&self, work: &Wanted, part: LinkedPart) {
+    pub(crate) fn assembled(&self, work: &Wanted, made: Made) {
         let mut books = lock(&self.books);
         if let Some(batches) = books.of(&work.code, true) {
-            batches.assembled(work.number, part);
+            batches.assembled(work.number, made);
         }
         self.due.notify_one();
     }
@@ -219,11 +228,12 @@ impl Wishes {
             let Some(code) = code.upgrade() else {
                 continue;
             };
-            let batch = |(number, functions, part)| Work {
+            let batch = |(number, functions, what)| Work {
                 code: Arc::clone(&code),
+                is_wanted: batches.is_wanted(&functions),
                 number,
                 functions,
-                part,
+                what,
             };
             ready.extend(batches.ready().into_iter().map(batch));
         }
@@ -239,6 +249,8 @@ impl Wishes {
             }
         }
         books.exchanges.add(exchange);
+        // No process may wait any more.
+        self.absent.notify_all();
         drop(books);
         self.tell();
     }
@@ -306,13 +318,15 @@ impl Wishes {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::path::Path;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
 
     use everwarp_cache::Cache;
     use everwarp_process::Module;
+    use everwarp_runtime::LinkedPart;
 
     use super::*;
     use crate::code::lacking_functions;
@@ -323,36 +337,38 @@ mod tests {
         }
     }
 
-    /// A module whose functions 1 and 2 are left out.
-    fn code() -> Arc<LoadedCode> {
+    /// A module whose functions 1 and 2 are left out; notes of them go to this folder.
+    pub(crate) fn code(folder: &Path) -> Arc<LoadedCode> {
         let text = r#"(module (func (export "_start") (call 1) (call 2))
           (func (loop (br_if 0 (i32.const 0)))) (func (loop (br_if 0 (i32.const 0)))))"#;
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"));
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        lacking_functions(&module.expect("it is valid"), &Cache::at(folder.path()))
+        lacking_functions(&module.expect("it is valid"), &Cache::at(folder))
     }
 
-    fn part() -> LinkedPart {
-        LinkedPart {
+    fn made() -> Made {
+        let part = LinkedPart {
             name: "m".into(),
             ptx: "".into(),
-        }
+        };
+        Made { part, apart: None }
     }
 
     #[test]
     fn functions_of_all_modules_are_assembled_and_come_together() {
-        let (wishes, codes) = (Wishes::default(), [code(), code()]);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let codes = [(); 2].map(|()| code(folder.path()));
+        let wishes = Wishes::default();
         for (code, function) in [(0, 1), (1, 2), (0, 2), (0, 1)] {
             let state = wishes.ask(&codes[code], function);
             assert_eq!(state, FunctionState::Awaited);
         }
         let mut taken = Vec::new();
         for _ in 0..3 {
-            let work = wishes.next().expect("it is not to end");
+            let work = wishes.next(&Reason::ALL).expect("it is not to end");
             taken.push(work.functions.iter().copied().collect::<Vec<_>>());
-            wishes.assembled(&work, part());
+            wishes.assembled(&work, made());
         }
         assert_eq!(taken, [[1], [2], [2]]);
         assert!(wishes.is_due());
@@ -367,7 +383,7 @@ mod tests {
         };
         wishes.deliver(&ready, &exchange);
         assert_eq!(wishes.ask(&codes[0], 1), FunctionState::Present);
-        assert!(!wishes.is_due() && lock(&wishes.books).take().is_none());
+        assert!(!wishes.is_due() && lock(&wishes.books).take(&Reason::ALL).is_none());
         // The functions of the other module are its own.
         assert_eq!(wishes.ask(&codes[1], 1), FunctionState::Awaited);
         assert_eq!(wishes.exchanges().count, 1);
@@ -377,15 +393,16 @@ mod tests {
 
     #[test]
     fn a_function_that_cannot_be_had_has_a_reason() {
-        let (wishes, code) = (Wishes::default(), code());
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (wishes, code) = (Wishes::default(), code(folder.path()));
         wishes.ask(&code, 1);
-        let work = wishes.next().expect("it is not to end");
+        let work = wishes.next(&Reason::ALL).expect("it is not to end");
         wishes.fail(&work, "ptxas needs more than 4 GiB");
         assert_eq!(wishes.ask(&code, 1), FunctionState::Unavailable);
         let reason = wishes.reason(&code, 1);
         assert_eq!(reason.as_deref(), Some("ptxas needs more than 4 GiB"));
         assert_eq!(wishes.reason(&code, 2), None);
-        assert!(lock(&wishes.books).take().is_none());
+        assert!(lock(&wishes.books).take(&Reason::ALL).is_none());
         // No code asks for a function that is always there.
         for function in [0, 99] {
             assert_eq!(wishes.ask(&code, function), FunctionState::Unavailable);
@@ -395,7 +412,7 @@ mod tests {
     #[test]
     fn the_threads_end_while_they_wait() {
         let waits: [fn(&Wishes) -> bool; 3] = [
-            |wishes| wishes.next().is_some(),
+            |wishes| wishes.next(&Reason::ALL).is_some(),
             |wishes| wishes.wait_until_due(),
             |wishes| wishes.wait_until(Instant::now() + Duration::from_secs(3600)),
         ];

@@ -7,9 +7,10 @@ use std::path::Path;
 use everwarp_assembler::Assembler;
 use everwarp_cache::Cache;
 use everwarp_process::Module;
-use everwarp_process_cuda::{image, image_lacking_functions};
+use everwarp_process_cuda::{addition_to, image, image_lacking_functions};
 use everwarp_runtime::Image;
-use everwarp_runtime::cuda::build::build;
+use everwarp_runtime::cuda::MAX_REGISTERS;
+use everwarp_runtime::cuda::build::{build, build_addition};
 use everwarp_runtime::cuda::cache::Cache as Images;
 use everwarp_runtime::cuda::image::{Source, source};
 use everwarp_runtime::cuda::nvrtc::Nvrtc;
@@ -97,6 +98,51 @@ fn functions_that_come_replace_what_stood_in_for_them() {
     // The functions that an image has are part of its key.
     assert_ne!(images[0].key, images[1].key);
     assert_ne!(images[1].key, images[2].key);
+}
+
+/// A batch is linked alone to code that an image's kernel can call: it has all that it calls, no constants of its own, and no more
+/// registers than the kernel.
+#[test]
+fn a_batch_can_be_loaded_next_to_an_image() {
+    if nvrtc().is_none() || Assembler::find().is_err() {
+        return;
+    }
+    // `$a` has a table of branches, calls another function that is left out, one through the table, and one that is always there.
+    let module = module(
+        r#"(module (memory 1) (type $f (func (param i32) (result i32))) (table funcref (elem $b))
+          (func (export "_start") (drop (call $a (i32.const 3))))
+          (func $a (param i32) (result i32)
+            (loop $again
+              (block (block (block (block (block
+                (br_table 0 1 2 3 4 0 (local.get 0)))
+                (local.set 0 (i32.add (local.get 0) (i32.const 40)))) (i32.store (i32.const 8) (local.get 0)))
+                (local.set 0 (i32.mul (local.get 0) (i32.const 7)))) (i32.store (i32.const 12) (local.get 0)))
+              (br_if $again (i32.lt_u (local.get 0) (i32.const 1000))))
+            (i32.add (call $b (local.get 0))
+              (i32.add (call_indirect (type $f) (local.get 0) (i32.const 0)) (call $leaf (local.get 0)))))
+          (func $b (param i32) (result i32) (loop (br_if 0 (i32.const 0))) (local.get 0))
+          (func $leaf (param i32) (result i32) (i32.xor (local.get 0) (i32.const 5))))"#,
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let code = Images::at(&folder.path().join("code"));
+    let asked = Cache::at(&folder.path().join("asked"));
+    let image = image_lacking_functions(&module, &[], &asked).expect("it is supported");
+    let addition = addition_to(&module, &[[1].into()]).expect("it is supported");
+    let addition = addition.expect("functions are left out");
+    for arch in [80, 90, 100] {
+        let built = build(&image, arch, &code).unwrap_or_else(|e| panic!("sm_{arch}: {e}"));
+        let added = build_addition(&addition, arch, &code);
+        let added = added.unwrap_or_else(|e| panic!("sm_{arch}: {e}"));
+        assert!(!added.has_constants, "sm_{arch}");
+        assert!(added.registers <= built.registers, "sm_{arch}");
+        let has = |name: &str| added.frames.iter().any(|(n, _)| n.ends_with(name));
+        // `$b`, `$leaf`, and the function that makes indirect calls.
+        for name in ["_f1", "_f2", "_f3", "_i0_0"] {
+            assert!(has(name), "sm_{arch}: {name}");
+        }
+        // Functions that come later may need all registers that there are.
+        assert_eq!(built.registers, MAX_REGISTERS, "sm_{arch}");
+    }
 }
 
 fn compiles_for_each_architecture(nvrtc: &Nvrtc, source: &Source) {

@@ -336,6 +336,9 @@ impl Body<'_> {
 
     /// Jumps to the label with this index; beyond the end, to the last.
     fn jump(&mut self, index: Reg, labels: &[Label]) {
+        if self.context.only.is_some() {
+            return self.jump_by_halves(index, labels);
+        }
         let last = labels.len() as u32 - 1;
         if last <= CHAIN {
             for (i, label) in labels[..last as usize].iter().enumerate() {
@@ -352,6 +355,30 @@ impl Body<'_> {
         line!(self.text, "  min.u32 {bounded}, {index}, {last};");
         line!(self.text, "{targets}: .branchtargets {};", list.join(", "));
         line!(self.text, "  brx.idx {bounded}, {targets};");
+    }
+
+    /// The same without a list of targets. The assembler keeps such lists in constants of the kernel that it assembles or links, where
+    /// code that is loaded next to a kernel has none. It makes a list of comparisons with one number after another, too, but not of
+    /// these.
+    fn jump_by_halves(&mut self, index: Reg, labels: &[Label]) {
+        let pred = self.fresh_pred();
+        let mut ranges = vec![(0, labels.len(), None)];
+        while let Some((begin, end, at)) = ranges.pop() {
+            if let Some(at) = at {
+                line!(self.text, "{at}:");
+            }
+            let same = labels[begin..end].iter().all(|l| *l == labels[begin]);
+            if same {
+                line!(self.text, "  bra {};", labels[begin]);
+                continue;
+            }
+            let middle = begin.midpoint(end);
+            let upper = self.fresh_label();
+            line!(self.text, "  setp.ge.u32 {pred}, {index}, {middle};");
+            line!(self.text, "  @{pred} bra {upper};");
+            ranges.push((middle, end, Some(upper)));
+            ranges.push((begin, middle, None));
+        }
     }
 
     pub(super) fn unreachable(&mut self) {

@@ -1,0 +1,202 @@
+//! Code that is loaded next to an image: it is linked alone, and finds the addresses of what it calls in a table of the image.
+//!
+//! The kernel that runs was linked without it, so what a linker gives a kernel for the functions that it calls is checked here: the
+//! registers, and constants, of which a function in another image has none.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_void};
+
+use cudarc::driver::sys;
+use everwarp_engine::trace::{span, spanned};
+use everwarp_engine::{Addition, EngineError, Frames, PreparedAddition, Publisher};
+
+use crate::cache::Cache;
+use crate::driver::{Stream, call};
+use crate::elf::Elf;
+use crate::kernel::{Kernel, set_stack};
+use crate::link::link_alone;
+use crate::parts::{Made, objects};
+use crate::versions::not_loaded;
+
+/// An addition that is loaded.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    module: sys::CUmodule,
+    /// They take addresses from tables of the image.
+    takes: Vec<Ready>,
+}
+// SAFETY: handles of modules and functions may be used from any thread.
+unsafe impl Send for Loaded {}
+
+/// A publisher, and the table's address.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    kernel: sys::CUfunction,
+    table: sys::CUdeviceptr,
+}
+
+impl Ready {
+    fn of(
+        publisher: &Publisher,
+        module: sys::CUmodule,
+        image: sys::CUmodule,
+    ) -> Result<Self, EngineError> {
+        let name = |name: &str| CString::new(name).expect("names in PTX hold no NUL");
+        let (mut kernel, mut table, mut bytes) = (std::ptr::null_mut(), 0, 0);
+        let (kernel_name, table_name) = (name(&publisher.kernel), name(&publisher.table));
+        // SAFETY: the modules are loaded; the names end with NUL and the out-pointers are valid.
+        unsafe {
+            call!(cuModuleGetFunction(
+                &raw mut kernel,
+                module,
+                kernel_name.as_ptr()
+            ))?;
+            call!(cuModuleGetGlobal_v2(
+                &raw mut table,
+                &raw mut bytes,
+                image,
+                table_name.as_ptr()
+            ))?;
+        }
+        Ok(Self { kernel, table })
+    }
+
+    fn all(
+        publishers: &[Publisher],
+        module: sys::CUmodule,
+        image: sys::CUmodule,
+    ) -> Result<Vec<Self>, EngineError> {
+        let publishers = publishers.iter();
+        publishers.map(|p| Self::of(p, module, image)).collect()
+    }
+
+    /// Queues it. What is queued later sees what it has written.
+    fn queue(mut self, stream: &Stream) -> Result<(), EngineError> {
+        let mut params: [*mut c_void; 1] = [(&raw mut self.table).cast()];
+        // SAFETY: a publisher has one parameter, an address, which the driver copies before it returns.
+        unsafe {
+            call!(cuLaunchKernel(
+                self.kernel,
+                1,
+                1,
+                1,
+                1,
+                1,
+                1,
+                0,
+                stream.0,
+                params.as_mut_ptr(),
+                std::ptr::null_mut()
+            ))
+        }
+    }
+}
+
+/// Lets an image's own publishers write, before anything else that is queued later runs.
+pub(crate) fn publish(
+    publishers: &[Publisher],
+    image: sys::CUmodule,
+    stream: &Stream,
+) -> Result<(), EngineError> {
+    let ready = Ready::all(publishers, image, image)?;
+    ready.into_iter().try_for_each(|p| p.queue(stream))
+}
+
+/// Whether functions need constants of their own, which only a kernel has that they are linked to.
+pub(crate) fn has_constants(objects: &[&Vec<u8>]) -> Result<bool, EngineError> {
+    let mut files = objects.iter().map(|object| Elf::new(object));
+    files.try_fold(false, |found, elf| {
+        let elf = elf.ok_or(EngineError::Frames)?;
+        Ok(found || elf.has_constants())
+    })
+}
+
+/// Links an addition; works while a kernel is resident. A context must be current. `None` if it can only come in an image: its
+/// functions need constants, or more registers than the kernel has, or more stack than they were thought to need.
+pub(crate) fn prepare(
+    addition: &Addition,
+    frames: &Frames,
+    kernel: Kernel,
+    arch: u32,
+    made: &Made,
+) -> Result<Option<PreparedAddition>, EngineError> {
+    let Some(assembler) = made.assembler() else {
+        return Ok(None);
+    };
+    let objects = objects(assembler, &addition.parts, arch, &Cache::user(), made);
+    let objects = objects.map_err(|e| EngineError::Assemble(Box::new(e)))?;
+    let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
+    if has_constants(&objects)? {
+        return Ok(None);
+    }
+    let code = spanned("addition: link", || link_alone(&objects))?;
+    let elf = Elf::new(&code).ok_or(EngineError::Frames)?;
+    let registers = elf.registers().ok_or(EngineError::Frames)?;
+    let own = elf.frames().ok_or(EngineError::Frames)?;
+    let publishers = addition.gives.iter().chain(&addition.takes);
+    let publishers: BTreeSet<_> = publishers.map(|p| &*p.kernel).collect();
+    let is_own = |name: &str| addition.functions.contains(name);
+    let is_bridge = |name: &str| !is_own(name) && !publishers.contains(name);
+    // Registers are given to a warp in pieces of eight for each thread.
+    if registers > kernel.registers()?.next_multiple_of(8)
+        || own.largest_of(is_bridge) > addition.bridge_bytes
+    {
+        return Ok(None);
+    }
+    let frames = frames.and(own.iter().filter(|(name, _)| is_own(name)));
+    Ok(Some(PreparedAddition {
+        addition: addition.clone(),
+        code,
+        frames,
+    }))
+}
+
+/// Loads an addition next to an image. Nothing may be resident.
+pub(crate) fn load(
+    prepared: &PreparedAddition,
+    image: Kernel,
+    earlier: &[Loaded],
+    stream: &Stream,
+) -> Result<Loaded, EngineError> {
+    let addition = &prepared.addition;
+    set_stack(addition.stack_bytes)?;
+    let mut loaded = Loaded {
+        module: std::ptr::null_mut(),
+        takes: Vec::new(),
+    };
+    // SAFETY: a context is current; the code is complete; the out-pointer is valid.
+    unsafe {
+        spanned("addition: load the code", || {
+            call!(cuModuleLoadData(
+                &raw mut loaded.module,
+                prepared.code.as_ptr().cast()
+            ))
+        })
+        .map_err(not_loaded)?;
+    }
+    let _span = span("addition: publish");
+    let published = || {
+        let gives = Ready::all(&addition.gives, loaded.module, image.module)?;
+        let takes = Ready::all(&addition.takes, loaded.module, image.module)?;
+        gives.iter().try_for_each(|p| p.queue(stream))?;
+        let all = earlier.iter().flat_map(|earlier| &earlier.takes);
+        all.chain(&takes).try_for_each(|p| p.queue(stream))?;
+        Ok(takes)
+    };
+    match published() {
+        Ok(takes) => loaded.takes = takes,
+        Err(error) => {
+            loaded.unload();
+            return Err(error);
+        }
+    }
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Gives the memory of the code back. Nothing may be resident, because the driver waits for that.
+    pub(crate) fn unload(self) {
+        // SAFETY: the module was loaded by `load` and is unloaded once; a failure leaves a leak.
+        let _ = unsafe { call!(cuModuleUnload(self.module)) };
+    }
+}
