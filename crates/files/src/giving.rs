@@ -1,4 +1,5 @@
-//! Which thread hands completions over. The caller has a lock for each step.
+//! Which thread hands completions over, or takes events to the pager. The caller has a lock for each step. What is said of completions
+//! is true of events as well.
 //!
 //! 1. A thread adds what it has done with [`add`](Giving::add), and calls [`begin`](Giving::begin) at the end of its round. If it
 //!    gets completions, it is the giver. No other thread hands over until the giver has ended.
@@ -65,6 +66,10 @@ impl<D> Giving<D> {
         rest.append(&mut self.done);
         self.done = rest;
         self.giver = Giver::Passed;
+    }
+    /// Whether the thread that may wait has to take over.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.giver == Giver::Passed
     }
     /// Makes the thread that may wait the giver, if another has passed that on.
     pub(crate) fn take_over(&mut self) -> Option<Vec<D>> {

@@ -40,6 +40,8 @@ mod counters;
 #[cfg(target_os = "linux")]
 mod delivery;
 #[cfg(target_os = "linux")]
+mod desk;
+#[cfg(target_os = "linux")]
 mod driver;
 #[cfg(target_os = "linux")]
 mod event_stream;
@@ -58,6 +60,8 @@ mod grants;
 mod handles;
 #[cfg(target_os = "linux")]
 mod handover;
+#[cfg(target_os = "linux")]
+mod keeping;
 #[cfg(target_os = "linux")]
 mod lines;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,8 @@
 //! through the arena, a thread without an io_uring does the same, with a plain call for each read.
 
 use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use everwarp_contract::DevFileCopy;
@@ -51,7 +53,7 @@ impl Moves {
     }
     /// # Safety
     /// - As of [`Mover::push`].
-    unsafe fn push(&mut self, moving: Move, file: &Source, asked: Asked) {
+    unsafe fn push(&mut self, moving: Move, file: RawFd, asked: Asked) {
         // SAFETY: by the caller's word.
         unsafe {
             match self {
@@ -103,10 +105,11 @@ enum What {
         file: Arc<OpenFile>,
         request: Request,
     },
-    /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
+    /// A read of pages. Those of a job share the file, so that its own counter, which all threads use, changes once for all.
+    /// `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
     /// each page that the copying task names.
     Pages {
-        file: Arc<File>,
+        file: Rc<Arc<File>>,
         run: Run,
         cleared: bool,
         named: u64,
@@ -278,7 +281,7 @@ impl Server {
 
     fn is_for_ring(&self, job: &Job) -> bool {
         match job {
-            Job::Read(_) => true,
+            Job::Read(..) => true,
             Job::Of(file, request) => match request.op {
                 // The system would read from other files where they are, and not at an offset.
                 Op::Read { .. } => {
@@ -338,14 +341,15 @@ impl Server {
                 self.make_room(moves, staging);
                 self.advance(moves, staging, start(what));
             }
-            Job::Read(runs) => {
+            Job::Read(file, runs) => {
                 let Some(cache) = &self.cache else { return };
-                for (file, run) in runs {
+                let file = Rc::new(file);
+                for run in runs {
                     cache.zero_rest(&run);
                     let cleared = staging.is_none();
                     self.make_room(moves, staging);
                     let what = What::Pages {
-                        file,
+                        file: file.clone(),
                         run,
                         cleared,
                         named: 0,
@@ -456,13 +460,10 @@ impl Server {
         };
         match (plan, staging) {
             (Plan::Calls(moving, asked), _) => {
-                let file = match &moving.what {
-                    What::Read { file, .. } | What::Sync { file, .. } => Source::Open(file.clone()),
-                    What::Pages { file, .. } => Source::Plain(file.clone()),
-                };
+                let file = moving.descriptor();
                 // SAFETY: the request keeps its buffer, the cache and the arena outlive the threads, and frames and places belong to
                 // the read. All keep their file.
-                unsafe { moves.push(moving, &file, asked) };
+                unsafe { moves.push(moving, file, asked) };
             }
             (Plan::Arrives(moving), Some(staging)) => staging.arrived.push(moving),
             (Plan::Waits(moving), Some(staging)) => staging.blocked.push(moving),
@@ -610,22 +611,14 @@ impl Server {
     }
 }
 
-/// The file that a move reads.
-enum Source {
-    Open(Arc<OpenFile>),
-    Plain(Arc<File>),
-}
-
-impl std::os::fd::AsRawFd for Source {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        match self {
-            Self::Open(file) => file.file.as_raw_fd(),
-            Self::Plain(file) => file.as_raw_fd(),
+impl Move {
+    /// The file that it reads, which it keeps open.
+    fn descriptor(&self) -> RawFd {
+        match &self.what {
+            What::Read { file, .. } | What::Sync { file, .. } => file.file.as_raw_fd(),
+            What::Pages { file, .. } => file.as_raw_fd(),
         }
     }
-}
-
-impl Move {
     fn is_whole(&self) -> bool {
         match &self.what {
             What::Read { request, .. } => {

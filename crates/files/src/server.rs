@@ -63,8 +63,8 @@ pub(crate) enum Job {
         after: After,
     },
     Of(Arc<OpenFile>, Request),
-    /// Pages to be read.
-    Read(Vec<(Arc<File>, Run)>),
+    /// Pages of a file to be read.
+    Read(Arc<File>, Vec<Run>),
     /// Written parts of pages, with how long their files are at least.
     Write(Vec<(Arc<File>, u64, WriteBack)>),
     /// The rest of a request of a cached file, once its pages are written back or gone.
@@ -180,7 +180,7 @@ impl Job {
             }
             Self::Of(_, request) => request.after.class,
             Self::Socket(_) => RequestClass::Interactive,
-            Self::Read(_) | Self::Write(_) => RequestClass::Normal,
+            Self::Read(..) | Self::Write(_) => RequestClass::Normal,
         }
     }
 }
@@ -258,7 +258,7 @@ impl Server {
             bell.ring(usize::MAX);
         }
         if let Some(cache) = &self.cache {
-            cache.ring();
+            cache.call(None, true);
         }
     }
     pub(crate) fn is_lost(&self) -> bool {
@@ -376,13 +376,13 @@ impl Server {
             let count = count.min(FILE_TAKE_STEP.into()) as usize;
             let words = &mut words[..count * REQUEST];
             port.copied.read_at(0, words)?;
-            let records = words.chunks_exact(REQUEST);
-            let records: Vec<DevFileRequest> = records.map(record_of).collect();
+            let records = words.chunks_exact(REQUEST).map(record_of);
             let is_page =
-                |record: &&DevFileRequest| matches!(op_of(record), FILE_PAGE | FILE_PREFETCH);
-            let (pages, others): (Vec<&_>, Vec<&_>) = records.iter().partition(is_page);
+                |record: &DevFileRequest| matches!(op_of(record), FILE_PAGE | FILE_PREFETCH);
+            let (pages, others): (Vec<_>, Vec<_>) = records.partition(is_page);
             {
-                let answered = records.iter().filter(|r| op_of(r) != FILE_PREFETCH).count() as u64;
+                let unanswered = pages.iter().filter(|r| op_of(r) == FILE_PREFETCH);
+                let answered = (count - unanswered.count()) as u64;
                 let mut work = self.work();
                 work.in_flight += answered;
                 work.unanswered += answered;
@@ -412,7 +412,7 @@ impl Server {
                 self.deliver();
             }
             if !pages.is_empty() {
-                self.accept_pages(&pages);
+                self.accept_pages(pages);
                 self.deliver();
             }
             let mut work = self.work();
@@ -602,7 +602,7 @@ impl Server {
                 self.finish(after, opened);
             }
             Job::Socket(socket) => self.drive(&socket, driver),
-            Job::Read(runs) => self.read_pages(runs),
+            Job::Read(file, runs) => self.read_pages(&file, runs),
             Job::Write(pages) => self.write_pages(pages),
             Job::Rest {
                 file,
