@@ -94,6 +94,8 @@ mod socket;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
+mod taking;
+#[cfg(target_os = "linux")]
 mod uring;
 #[cfg(target_os = "linux")]
 mod waiting;

@@ -19,7 +19,7 @@ use crate::memory::Range;
 use crate::open_file::OpenFile;
 use crate::plain::PlainMover;
 use crate::port::Port;
-use crate::request::{Op, Request};
+use crate::request::{After, Op, Request};
 use crate::server::{Job, Server, Strike};
 use crate::system::{PATIENCE, offset, part_of};
 use crate::uring::{Asked, Mover, PLACES, Ring};
@@ -96,17 +96,16 @@ pub(crate) struct Move {
 
 #[derive(Debug)]
 enum What {
-    /// A read of a file.
+    /// A read of a file. Those of a job share it, here and below, so that its own counter, which all threads use, changes once for all.
     Read {
-        file: Arc<OpenFile>,
+        file: Rc<Arc<OpenFile>>,
         request: Request,
     },
     Sync {
-        file: Arc<OpenFile>,
+        file: Rc<Arc<OpenFile>>,
         request: Request,
     },
-    /// A read of pages. Those of a job share the file, so that its own counter, which all threads use, changes once for all.
-    /// `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
+    /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
     /// each page that the copying task names.
     Pages {
         file: Rc<Arc<File>>,
@@ -114,6 +113,21 @@ enum What {
         cleared: bool,
         named: u64,
     },
+}
+
+/// What has ended, and is not passed on yet: some at a time.
+#[derive(Debug, Default)]
+struct Ends {
+    runs: Vec<EndedRun>,
+    requests: Vec<EndedRequest>,
+}
+
+/// A request of a file that has ended.
+#[derive(Debug)]
+pub(crate) struct EndedRequest {
+    pub(crate) file: Rc<Arc<OpenFile>>,
+    pub(crate) after: After,
+    pub(crate) result: Result<u32, FileErrno>,
 }
 
 /// A read of pages that has ended.
@@ -282,12 +296,9 @@ impl Server {
     fn is_for_ring(&self, job: &Job) -> bool {
         match job {
             Job::Read(..) => true,
-            Job::Of(file, request) => match request.op {
-                // The system would read from other files where they are, and not at an offset.
-                Op::Read { .. } => {
-                    file.cached.is_none() && file.is_regular && file.may_read().is_ok()
-                }
-                Op::Sync => file.cached.is_none() && !self.system.records(),
+            Job::Of(file, requests) => match requests.first().map(|request| &request.op) {
+                Some(Op::Read { .. }) => file.is_for_ring(),
+                Some(Op::Sync) => file.cached.is_none() && !self.system.records(),
                 _ => false,
             },
             _ => false,
@@ -308,7 +319,10 @@ impl Server {
         if !self.system.is_plain() {
             return false;
         }
-        let Job::Of(file, request) = job else {
+        let Job::Of(file, requests) = job else {
+            return false;
+        };
+        let [request] = requests.as_slice() else {
             return false;
         };
         let Some((from, to)) = range_of(request) else {
@@ -320,7 +334,11 @@ impl Server {
         let Some(len) = to.read_now(&self.system, &file.file, from) else {
             return false;
         };
-        self.ended_of(file, request, len.map(|len| len as u32));
+        self.complete_all(&[EndedRequest {
+            file: Rc::new(file.clone()),
+            after: request.after,
+            result: len.map(|len| len as u32),
+        }]);
         true
     }
 
@@ -333,13 +351,17 @@ impl Server {
             piece: None,
         };
         match job {
-            Job::Of(file, request) => {
-                let what = match request.op {
-                    Op::Sync => What::Sync { file, request },
-                    _ => What::Read { file, request },
-                };
-                self.make_room(moves, staging);
-                self.advance(moves, staging, start(what));
+            Job::Of(file, requests) => {
+                let file = Rc::new(file);
+                for request in requests {
+                    let file = file.clone();
+                    let what = match request.op {
+                        Op::Sync => What::Sync { file, request },
+                        _ => What::Read { file, request },
+                    };
+                    self.make_room(moves, staging);
+                    self.advance(moves, staging, start(what));
+                }
             }
             Job::Read(file, runs) => {
                 let Some(cache) = &self.cache else { return };
@@ -471,9 +493,9 @@ impl Server {
                 unreachable!("without an arena nothing waits for it: {moving:?}")
             }
             (Plan::Ends(moving, error), _) => {
-                let mut runs = Vec::new();
-                self.end_move(moving, error, &mut runs);
-                self.end_runs(runs);
+                let mut ends = Ends::default();
+                end_move(moving, error, &mut ends);
+                self.pass_ends(ends);
             }
         }
     }
@@ -485,7 +507,7 @@ impl Server {
         staging: &mut Option<Staging<'_, Move>>,
         mut waits: bool,
     ) {
-        let mut runs = Vec::new();
+        let mut ends = Ends::default();
         loop {
             let ended = moves.take_ended();
             let idle = ended.is_empty();
@@ -493,7 +515,7 @@ impl Server {
                 match self.next(moving, result, staging) {
                     Next::Goes(moving) => self.advance(moves, staging, moving),
                     Next::Arrived => {}
-                    Next::Ends(moving, error) => self.end_move(moving, error, &mut runs),
+                    Next::Ends(moving, error) => end_move(moving, error, &mut ends),
                 }
             }
             let copied = match staging {
@@ -503,11 +525,15 @@ impl Server {
             if idle && copied.is_empty() {
                 break;
             }
-            self.go_on_with(copied, moves, staging, &mut runs);
+            self.go_on_with(copied, moves, staging, &mut ends);
             // The pieces that go on are submitted with what comes next, unless there is nothing else to wait for.
             moves.turn(false);
         }
-        self.end_runs(runs);
+        self.pass_ends(ends);
+    }
+    fn pass_ends(&self, ends: Ends) {
+        self.complete_all(&ends.requests);
+        self.end_runs(ends.runs);
     }
     /// Goes on with what was copied, and with what has waited for room, because places may have been given back.
     fn go_on_with(
@@ -515,12 +541,12 @@ impl Server {
         copied: Vec<Move>,
         moves: &mut Moves,
         staging: &mut Option<Staging<'_, Move>>,
-        runs: &mut Vec<EndedRun>,
+        ends: &mut Ends,
     ) {
         let blocked = staging.as_mut().map(|own| std::mem::take(&mut own.blocked));
         for moving in copied {
             match moving.is_whole() {
-                true => self.end_move(moving, None, runs),
+                true => end_move(moving, None, ends),
                 false => self.advance(moves, staging, moving),
             }
         }
@@ -568,47 +594,43 @@ impl Server {
             }
         }
     }
-    /// Ends a move. Those of pages go to `runs`.
-    fn end_move(&self, moving: Move, error: Option<FileErrno>, runs: &mut Vec<EndedRun>) {
-        let done = moving.done;
-        match moving.what {
-            What::Read { file, request, .. } => {
-                // An error after some bytes is left to the next request.
-                let result = match error {
-                    Some(error) if done == 0 => Err(error),
-                    _ => Ok(done as u32),
-                };
-                self.ended_of(&file, &request, result);
-            }
-            What::Sync { file, request } => {
-                let result = match error {
-                    // What was given up has lost nothing.
-                    Some(error) if moving.struck == Some(error) => Err(error),
-                    Some(error) => file.synced(Err(error)).map(|()| 0),
-                    None => file.synced(Ok(())).map(|()| 0),
-                };
-                self.ended_of(&file, &request, result);
-            }
-            What::Pages { run, named, .. } => runs.push(EndedRun {
+}
+
+/// Ends a move.
+fn end_move(moving: Move, error: Option<FileErrno>, ends: &mut Ends) {
+    let done = moving.done;
+    let (file, after, result) = match moving.what {
+        What::Read { file, request } => {
+            // An error after some bytes is left to the next request.
+            let result = match error {
+                Some(error) if done == 0 => Err(error),
+                _ => Ok(done as u32),
+            };
+            (file, request.after, result)
+        }
+        What::Sync { file, request } => {
+            let result = match error {
+                // What was given up has lost nothing.
+                Some(error) if moving.struck == Some(error) => Err(error),
+                Some(error) => file.synced(Err(error)).map(|()| 0),
+                None => file.synced(Ok(())).map(|()| 0),
+            };
+            (file, request.after, result)
+        }
+        What::Pages { run, named, .. } => {
+            return ends.runs.push(EndedRun {
                 run,
                 got: done as u64,
                 error: error.map(|error| error.0),
                 named,
-            }),
+            });
         }
-    }
-    /// Ends a request that was a job.
-    pub(crate) fn ended_of(
-        &self,
-        file: &Arc<OpenFile>,
-        request: &Request,
-        result: Result<u32, FileErrno>,
-    ) {
-        if request.after.class == RequestClass::Background {
-            self.work().jobs.done(request.after.class);
-        }
-        self.complete(file, request.after, result);
-    }
+    };
+    ends.requests.push(EndedRequest {
+        file,
+        after,
+        result,
+    });
 }
 
 impl Move {

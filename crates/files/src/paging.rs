@@ -23,7 +23,7 @@ use crate::server::{Job, Server};
 
 /// The most reads, or pages to be written, of one job.
 const TOGETHER: usize = 32;
-/// A job of reads has this many bytes at least, if there are as many: to wake a thread takes as long as to read them.
+/// A job of reads has this many bytes at least, if there are as many and threads have rings: to wake a thread takes as long.
 const BYTES_EACH: u64 = 32 << 10;
 /// How often in a row a thread with other work takes events to the pager, while others leave more: one that reads, and the one that
 /// takes requests.
@@ -42,33 +42,37 @@ struct Decided {
 }
 
 impl Server {
-    /// Takes requests for pages in.
-    pub(crate) fn accept_pages(&self, records: Vec<DevFileRequest>) {
+    /// Takes requests for pages in. Returns whether some may have ended.
+    pub(crate) fn accept_pages(&self, records: Vec<DevFileRequest>) -> bool {
         if let Some(cache) = &self.cache {
             return self.post(cache, PageEvents::Asked(records), TURNS_OF_TAKER);
         }
         for record in records.iter().filter(|r| op_of(r) == FILE_PAGE) {
             self.finish(after(record), Err(FileErrno::NOTSUP));
         }
+        true
     }
-    /// Leaves events for the pager. If no other thread takes such to it, this one does, and what others leave meanwhile.
-    pub(crate) fn post(&self, cache: &Cache, events: PageEvents, turns: usize) {
+    /// Leaves events for the pager. If no other thread takes such to it, this one does, and what others leave meanwhile; then it returns
+    /// true.
+    fn post(&self, cache: &Cache, events: PageEvents, turns: usize) -> bool {
         let mut taken = {
             let mut desk = cache.desk();
             desk.events.add([events]);
             desk.events.begin()
         };
-        for turn in 1.. {
-            let Some(events) = taken else { return };
+        let mut turn = 0;
+        while let Some(events) = taken {
             self.turn(cache, events);
+            turn += 1;
             let mut desk = cache.desk();
             taken = desk.events.next();
             if turn == turns
                 && let Some(rest) = taken.take()
             {
-                return cache.pass(desk, rest);
+                cache.pass(desk, rest);
             }
         }
+        turn > 0
     }
     /// Takes events to the pager, and passes on what it decides.
     pub(crate) fn turn(&self, cache: &Cache, events: Vec<PageEvents>) {
@@ -219,7 +223,11 @@ impl Server {
     /// Makes jobs of reads, each of one file.
     fn cut_reads(&self, brain: &Brain, reads: Vec<Run>, jobs: &mut Vec<Job>) {
         let bytes: u64 = reads.iter().map(|run| run.bytes).sum();
-        let each = bytes.div_ceil(self.workers as u64).max(BYTES_EACH);
+        let least = match self.has_rings() {
+            true => BYTES_EACH,
+            false => 0,
+        };
+        let each = bytes.div_ceil(self.workers as u64).max(least);
         let mut open: Option<(CachedFile, u64)> = None;
         for run in reads {
             if let Some((file, left)) = &mut open
