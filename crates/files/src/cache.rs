@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::{
-    DevFileDone, DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout,
+    DevFileDone, DevFileRequest, DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout,
 };
 use everwarp_pages::{CachedFile, Order, Pager, Run, Shape};
 use everwarp_runtime::{Buffer, Engine};
@@ -23,7 +23,7 @@ use crate::error::FilesError;
 use crate::grants::How;
 use crate::handles::Handles;
 use crate::open_file::OpenFile;
-use crate::request::After;
+use crate::request::{After, after};
 use crate::table::PageTable;
 use crate::table_words::words_of;
 
@@ -33,11 +33,45 @@ pub(crate) const ORDERS: usize = 1024;
 pub(crate) const ORDER: usize = size_of::<DevPageOrder>() / 8;
 const FILE: usize = size_of::<DevPageFile>() / 8;
 
-/// A task that waits for a page, and the number of the page's word.
+/// A task that waits for a page: the part of its request that the completion needs, and the number of the page's word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageWaiter {
-    pub(crate) after: After,
-    pub(crate) word: u64,
+    then: u32,
+    group: u32,
+    note: u32,
+    word: u64,
+}
+
+impl PageWaiter {
+    pub(crate) fn of(record: &DevFileRequest) -> Self {
+        let After {
+            then, group, note, ..
+        } = after(record);
+        let word = record.to;
+        Self {
+            then,
+            group,
+            note,
+            word,
+        }
+    }
+    /// Its completion: with the bits that the page's word gets, or with an error. The door takes the task off the holders then.
+    pub(crate) fn done(self, result: Result<u64, FileErrno>) -> DevFileDone {
+        let Self {
+            then, group, note, ..
+        } = self;
+        let after = After {
+            then,
+            group,
+            note,
+            ..After::default()
+        };
+        DevFileDone {
+            page: self.word.saturating_add(1),
+            word: result.unwrap_or(0),
+            ..after.done(result.map(|_| 0))
+        }
+    }
 }
 
 /// What a flush or the like is for.

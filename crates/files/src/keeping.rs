@@ -140,7 +140,7 @@ impl Server {
     fn carry(&self, cache: &Cache, port: &Port, orders: &[Order]) -> Result<Carried, Error> {
         let mut words = Vec::with_capacity(orders.len() * ORDER);
         for order in orders {
-            words.extend(words_of::<ORDER>(record(order).bytes()));
+            words.extend_from_slice(&words_of::<ORDER>(record(order).bytes()));
         }
         cache.orders.write_at(0, &words)?;
         let task = |at: usize| {

@@ -25,6 +25,8 @@ use crate::server::{Job, Server};
 const TOGETHER: usize = 32;
 /// A job of reads has this many bytes at least, if there are as many and threads have rings: to wake a thread takes as long.
 const BYTES_EACH: u64 = 32 << 10;
+/// How many reads a job mostly has.
+const RUNS_EXPECTED: usize = 8;
 /// How often in a row a thread with other work takes events to the pager, while others leave more: one that reads, and the one that
 /// takes requests.
 const TURNS: usize = 16;
@@ -146,18 +148,12 @@ impl Server {
                 }
                 continue;
             }
-            let waiter = PageWaiter {
-                after: after(record),
-                word: record.to,
-            };
+            let waiter = PageWaiter::of(record);
             let is_page = first.and_then(|first| first.checked_add(page)) == Some(record.to);
             match cached.filter(|_| is_page) {
                 Some(file) => brain.pager.miss(file, page, waiter),
-                // The door takes the task off the holders of the word that it has named.
-                None => brain.refused.push(DevFileDone {
-                    page: record.to.saturating_add(1),
-                    ..waiter.after.done(Err(FileErrno::BADF))
-                }),
+                // It is among the holders of the word that it has named.
+                None => brain.refused.push(waiter.done(Err(FileErrno::BADF))),
             }
         }
     }
@@ -177,13 +173,8 @@ impl Server {
                 ended,
             } = step;
             decided.done.extend(done.into_iter().map(|end| {
-                let PageWaiter { after, word } = end.waiter;
-                let result = end.result.map(|_| 0).map_err(FileErrno);
-                DevFileDone {
-                    page: word + 1,
-                    word: end.result.map_or(0, |wanted| wanted.bits),
-                    ..after.done(result)
-                }
+                let result = end.result.map(|wanted| wanted.bits);
+                end.waiter.done(result.map_err(FileErrno))
             }));
             match decided.reads.is_empty() {
                 true => decided.reads = reads,
@@ -243,7 +234,9 @@ impl Server {
             open = None;
             if let Some(file) = brain.files.get(&run.file) {
                 open = Some((run.file, each.saturating_sub(run.bytes)));
-                jobs.push(Job::Read(file.reads.clone(), vec![run]));
+                let mut runs = Vec::with_capacity(RUNS_EXPECTED);
+                runs.push(run);
+                jobs.push(Job::Read(file.reads.clone(), runs));
             }
         }
     }

@@ -296,8 +296,8 @@ pub struct Pager<W, T> {
     queued: HashMap<u64, List, BuildHasherDefault<WordHasher>>,
     /// Pages to be read ahead once there are frames.
     wanted: VecDeque<(CachedFile, u64)>,
-    /// Frames that were given to pages, and are not being read yet.
-    starting: Vec<(CachedFile, u64, u32)>,
+    /// The words and frames of pages that are not being read yet.
+    starting: Vec<(u64, u32)>,
     unfilled: Vec<u32>,
     dirty: Vec<u32>,
     written: Vec<(u32, u64)>,
@@ -499,7 +499,7 @@ impl<W, T> Pager<W, T> {
             return;
         };
         self.frames.at(frame).waiters = waiters;
-        self.starting.push((file, page, frame));
+        self.starting.push((word, frame));
         let most = self.ahead_most();
         let ahead = self
             .file_mut(file)
@@ -534,7 +534,7 @@ impl<W, T> Pager<W, T> {
             return;
         }
         if let Some(frame) = self.frames.occupy(file, word, mark) {
-            self.starting.push((file, page, frame));
+            self.starting.push((word, frame));
         }
     }
     /// A task will want pages.
@@ -582,20 +582,23 @@ impl<W, T> Pager<W, T> {
     /// Joins the reads that were started.
     fn read_together(&mut self) {
         let mut starting = std::mem::take(&mut self.starting);
-        starting.sort_unstable_by_key(|(file, page, _)| (*file, *page));
+        // A file's words are together, in the order of its pages.
+        starting.sort_unstable();
         let mut runs: Vec<Run> = Vec::new();
-        for (file, page, frame) in starting {
+        for (word, frame) in starting.drain(..) {
             let page_size = self.page_size();
-            let size = self.file(file).map_or(0, |f| f.size);
+            let record = self.frames.at(frame);
+            let (file, mark) = (record.file, u64::from(record.mark));
+            let is_ahead = record.waiters.is_empty();
+            let (first, size) = self.file(file).map_or((word, 0), |f| (f.first, f.size));
+            let page = word - first;
             let bytes = size.saturating_sub(page * page_size).min(page_size);
             self.stats.read += 1;
-            let record = self.frames.at(frame);
-            let (word, mark) = (record.word, u64::from(record.mark));
-            self.stats.ahead += u64::from(record.waiters.is_empty());
+            self.stats.ahead += u64::from(is_ahead);
             match runs.last_mut() {
                 Some(run)
                     if run.file == file
-                        && run.first + run.frames.len() as u64 == page
+                        && run.word + run.frames.len() as u64 == word
                         && run.frames.len() < RUN_MOST =>
                 {
                     run.marks |= mark << run.frames.len();
@@ -612,8 +615,9 @@ impl<W, T> Pager<W, T> {
                 }),
             }
         }
+        self.starting = starting;
         self.stats.runs += runs.len() as u64;
-        self.out.reads.extend(runs);
+        self.out.reads.append(&mut runs);
     }
     /// A read is done: `got` bytes are there; if there are fewer than the file should have, `error` says why. `named` has a bit for
     /// each page whose word has its [bits](Run::bits) already, the lowest for the first page; it is of no use for pages that have
