@@ -9,8 +9,8 @@
 use everwarp_contract::DevFileRequest;
 use everwarp_pages::{Order, WriteBack};
 
+use crate::ended::EndedRun;
 use crate::giving::Giving;
-use crate::moving::EndedRun;
 
 /// What has happened to pages.
 #[derive(Debug)]

@@ -21,6 +21,8 @@ use crate::table_words::words_of;
 
 /// Orders that one task of the door carries out: one for each lane of its warp.
 const ORDERS_EACH: usize = 32;
+/// After how many turns in a row this thread hands completions over, too.
+const TURNS: usize = 8;
 /// The first and the longest pause before the clock's hand goes round again for tasks that wait for frames.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 
@@ -57,6 +59,7 @@ impl Server {
         let mut carried: Option<Carried> = None;
         // Whether this thread is the one that takes events to the pager, and whether it has found nothing to do.
         let (mut gives, mut idle) = (false, false);
+        let mut turns = 0_usize;
         loop {
             if self.is_lost() {
                 return Err(Error::Stopped);
@@ -85,6 +88,7 @@ impl Server {
                 (desk.orders.take(), events, looks)
             };
             gives = events.is_some();
+            turns = if gives { turns + 1 } else { 0 };
             idle = orders.is_none() && events.is_none() && !looks;
             if let Some(orders) = orders {
                 carried = Some(self.carry(cache, port, &orders)?);
@@ -95,7 +99,10 @@ impl Server {
             if looks && self.look(cache, &mut keeping) {
                 return Ok(());
             }
-            self.deliver();
+            // Between two turns, threads that read hand over what has ended; it would keep this one from the pager.
+            if turns.is_multiple_of(TURNS) {
+                self.deliver();
+            }
         }
     }
     /// Looks whether all is over, and then has everything written back; and whether tasks wait for frames in vain. Returns whether all

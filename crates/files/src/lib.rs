@@ -38,11 +38,15 @@ mod copying;
 #[cfg(target_os = "linux")]
 mod counters;
 #[cfg(target_os = "linux")]
+mod cutting;
+#[cfg(target_os = "linux")]
 mod delivery;
 #[cfg(target_os = "linux")]
 mod desk;
 #[cfg(target_os = "linux")]
 mod driver;
+#[cfg(target_os = "linux")]
+mod ended;
 #[cfg(target_os = "linux")]
 mod event_stream;
 #[cfg(target_os = "linux")]

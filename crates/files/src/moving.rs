@@ -14,12 +14,13 @@ use crate::cache::Cache;
 use crate::class::RequestClass;
 use crate::copying::{Piece, Staging, clear};
 use crate::driver::Driver;
+use crate::ended::{EndedRequest, EndedRun};
 use crate::errno::FileErrno;
 use crate::memory::Range;
 use crate::open_file::OpenFile;
 use crate::plain::PlainMover;
 use crate::port::Port;
-use crate::request::{After, Op, Request};
+use crate::request::{Op, Request};
 use crate::server::{Job, Server, Strike};
 use crate::system::{PATIENCE, offset, part_of};
 use crate::uring::{Asked, Mover, PLACES, Ring};
@@ -122,26 +123,6 @@ struct Ends {
     requests: Vec<EndedRequest>,
 }
 
-/// A request of a file that has ended.
-#[derive(Debug)]
-pub(crate) struct EndedRequest {
-    pub(crate) file: Rc<Arc<OpenFile>>,
-    pub(crate) after: After,
-    pub(crate) result: Result<u32, FileErrno>,
-}
-
-/// A read of pages that has ended.
-#[derive(Debug)]
-pub(crate) struct EndedRun {
-    pub(crate) run: Run,
-    /// How many bytes there were.
-    pub(crate) got: u64,
-    /// An error number.
-    pub(crate) error: Option<u32>,
-    /// A bit for each page whose word says already that the page is there.
-    pub(crate) named: u64,
-}
-
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaits {
@@ -237,13 +218,13 @@ impl Server {
                     let strikes = work.strikes.get_mut(number);
                     let strikes = strikes.map(std::mem::take).unwrap_or_default();
                     let share = work.jobs.len().div_ceil(self.workers);
-                    let share = match blocked {
-                        true => 0,
-                        false => share.clamp(1, TOGETHER).min(moves.room()),
-                    };
+                    let share = share.clamp(1, TOGETHER);
+                    let mut room = if blocked { 0 } else { moves.room() };
                     while taken.len() < share
+                        && room > 0
                         && let Some(job) = work.jobs.pop()
                     {
+                        room = room.saturating_sub(job.reads());
                         let alone = !self.is_for_ring(&job);
                         taken.push(job);
                         if alone {

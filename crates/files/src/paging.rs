@@ -12,11 +12,12 @@ use everwarp_contract::{DevFileDone, DevFileRequest, DevPageOrder};
 use everwarp_pages::{CachedFile, Order, Run, Step, WriteBack};
 
 use crate::cache::{Asked, Brain, Cache, ORDERS, PageWaiter, Ticket};
+use crate::cutting::Cut;
 use crate::desk::PageEvents;
+use crate::ended::EndedRun;
 use crate::errno::FileErrno;
 use crate::grants::How;
 use crate::keeping::record;
-use crate::moving::EndedRun;
 use crate::open_file::OpenFile;
 use crate::request::{After, Op, Request, after, op_of};
 use crate::server::{Job, Server};
@@ -29,7 +30,7 @@ const BYTES_EACH: u64 = 32 << 10;
 const RUNS_EXPECTED: usize = 8;
 /// How often in a row a thread with other work takes events to the pager, while others leave more: one that reads, and the one that
 /// takes requests.
-const TURNS: usize = 16;
+const TURNS: usize = 4;
 const TURNS_OF_TAKER: usize = 2;
 
 /// What the pager has decided, to be passed on.
@@ -219,24 +220,24 @@ impl Server {
             false => 0,
         };
         let each = bytes.div_ceil(self.workers as u64).max(least);
-        let mut open: Option<(CachedFile, u64)> = None;
+        let (mut cut, mut last) = (Cut::new(TOGETHER, each), None);
         for run in reads {
-            if let Some((file, left)) = &mut open
-                && *file == run.file
-                && let Some(Job::Read(_, runs)) = jobs.last_mut()
-                && runs.len() < TOGETHER
-                && *left > 0
-            {
-                *left = left.saturating_sub(run.bytes);
-                runs.push(run);
-                continue;
+            if last != Some(run.file) {
+                cut.end();
+                last = Some(run.file);
             }
-            open = None;
-            if let Some(file) = brain.files.get(&run.file) {
-                open = Some((run.file, each.saturating_sub(run.bytes)));
-                let mut runs = Vec::with_capacity(RUNS_EXPECTED);
-                runs.push(run);
-                jobs.push(Job::Read(file.reads.clone(), runs));
+            let joins = cut.joins(run.bytes);
+            match jobs.last_mut() {
+                Some(Job::Read(_, runs)) if joins => runs.push(run),
+                _ => {
+                    let Some(file) = brain.files.get(&run.file) else {
+                        cut.end();
+                        continue;
+                    };
+                    let mut runs = Vec::with_capacity(RUNS_EXPECTED);
+                    runs.push(run);
+                    jobs.push(Job::Read(file.reads.clone(), runs));
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The host's side: one thread [takes](crate::taking) requests, one waits for times and peers, and some do what may take long.
+//! The host's side: one thread takes requests, one waits for times and peers, and some do what may take long.
 //!
 //! Each thread hands over what it has done at the end of its round, unless another is at it: see [`giving`](crate::giving). What
 //! does not wait is done by the thread that finds it: a request of a socket by the one that takes it, and what a peer has sent by the
@@ -18,7 +18,9 @@ use crate::bell::Bell;
 use crate::cache::{self, Cache};
 use crate::class::{Jobs, RequestClass};
 use crate::counters::Counters;
+use crate::cutting::Cut;
 use crate::driver::Driver;
+use crate::ended::EndedRequest;
 use crate::errno::FileErrno;
 use crate::execute;
 use crate::giving::Giving;
@@ -27,7 +29,6 @@ use crate::handles::Handles;
 use crate::handover::Handover;
 use crate::lines::Name;
 use crate::memory::{Memory, Range};
-use crate::moving::EndedRequest;
 use crate::open_file::OpenFile;
 use crate::request::{After, Op, Request};
 use crate::socket::OpenSocket;
@@ -39,7 +40,7 @@ use crate::waits::Waits;
 pub(crate) const ROUND: usize = 32;
 /// Small reads of a file that one thread does: how many, and how many bytes they have together. To wake a second thread takes as long.
 const READS_EACH: usize = 16;
-const BYTES_EACH: usize = 64 << 10;
+const BYTES_EACH: u64 = 64 << 10;
 /// The most requests that wait for times and peers.
 pub(crate) const WAITING: u64 = 1 << 20;
 
@@ -171,6 +172,14 @@ pub(crate) struct Parts {
 }
 
 impl Job {
+    /// How many reads it has, or 1.
+    pub(crate) fn reads(&self) -> usize {
+        match self {
+            Self::Of(_, requests) => requests.len(),
+            Self::Read(_, runs) => runs.len(),
+            _ => 1,
+        }
+    }
     pub(crate) fn class(&self) -> RequestClass {
         match self {
             Self::Open { after, .. } | Self::List { after, .. } | Self::Rest { after, .. } => {
@@ -361,29 +370,29 @@ impl Server {
         ready: Vec<Request>,
         jobs: &mut Vec<Job>,
     ) {
-        // The class of the last job, if others may join it, and how many bytes they may have.
-        let mut open: Option<(RequestClass, usize)> = None;
+        let mut cut = Cut::new(READS_EACH, BYTES_EACH);
         for request in ready {
-            let (class, bytes) = (request.after.class, self.shared_bytes(file, &request));
-            if let (Some((of, left)), Some(bytes)) = (&mut open, bytes)
-                && *of == class
-                && *left >= bytes
-                && let Some(Job::Of(_, requests)) = jobs.last_mut()
-                && requests.len() < READS_EACH
-            {
-                *left -= bytes;
-                requests.push(request);
-                continue;
+            let class = request.after.class;
+            let joins = match self.shared_bytes(file, &request) {
+                Some(bytes) => cut.joins(bytes),
+                None => {
+                    cut.end();
+                    false
+                }
+            };
+            match jobs.last_mut() {
+                Some(Job::Of(_, requests)) if joins && requests[0].after.class == class => {
+                    requests.push(request);
+                }
+                _ => jobs.push(Job::Of(file.clone(), vec![request])),
             }
-            open = bytes.map(|bytes| (class, BYTES_EACH.saturating_sub(bytes)));
-            jobs.push(Job::Of(file.clone(), vec![request]));
         }
     }
     /// The bytes of a read that one thread may do together with others.
-    fn shared_bytes(&self, file: &OpenFile, request: &Request) -> Option<usize> {
+    fn shared_bytes(&self, file: &OpenFile, request: &Request) -> Option<u64> {
         match &request.op {
             Op::Read { to, .. } if self.has_rings() && file.is_for_ring() => {
-                (request.after.class != RequestClass::Background).then_some(to.len())
+                (request.after.class != RequestClass::Background).then_some(to.len() as u64)
             }
             _ => None,
         }
