@@ -1,18 +1,17 @@
 //! What has ended, before it is passed on.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use everwarp_pages::Run;
 
 use crate::errno::FileErrno;
-use crate::open_file::OpenFile;
+use crate::open_file::{OfJob, OpenFile};
 use crate::request::After;
 
 /// A request of a file that has ended.
 #[derive(Debug)]
 pub(crate) struct EndedRequest {
-    pub(crate) file: Rc<Arc<OpenFile>>,
+    pub(crate) file: Rc<OfJob<OpenFile>>,
     pub(crate) after: After,
     pub(crate) result: Result<u32, FileErrno>,
 }

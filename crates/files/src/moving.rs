@@ -17,7 +17,7 @@ use crate::driver::Driver;
 use crate::ended::{EndedRequest, EndedRun};
 use crate::errno::FileErrno;
 use crate::memory::Range;
-use crate::open_file::OpenFile;
+use crate::open_file::{OfJob, OpenFile};
 use crate::plain::PlainMover;
 use crate::port::Port;
 use crate::request::{Op, Request};
@@ -97,19 +97,19 @@ pub(crate) struct Move {
 
 #[derive(Debug)]
 enum What {
-    /// A read of a file. Those of a job share it, here and below, so that its own counter, which all threads use, changes once for all.
+    /// A read of a file.
     Read {
-        file: Rc<Arc<OpenFile>>,
+        file: Rc<OfJob<OpenFile>>,
         request: Request,
     },
     Sync {
-        file: Rc<Arc<OpenFile>>,
+        file: Rc<OfJob<OpenFile>>,
         request: Request,
     },
     /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
     /// each page that the copying task names.
     Pages {
-        file: Rc<Arc<File>>,
+        file: Rc<OfJob<File>>,
         run: Run,
         cleared: bool,
         named: u64,
@@ -316,7 +316,7 @@ impl Server {
             return false;
         };
         self.complete_all(&[EndedRequest {
-            file: Rc::new(file.clone()),
+            file: Rc::new(OfJob(file.clone())),
             after: request.after,
             result: len.map(|len| len as u32),
         }]);
@@ -333,7 +333,7 @@ impl Server {
         };
         match job {
             Job::Of(file, requests) => {
-                let file = Rc::new(file);
+                let file = Rc::new(OfJob(file));
                 for request in requests {
                     let file = file.clone();
                     let what = match request.op {
@@ -346,7 +346,7 @@ impl Server {
             }
             Job::Read(file, runs) => {
                 let Some(cache) = &self.cache else { return };
-                let file = Rc::new(file);
+                let file = Rc::new(OfJob(file));
                 for run in runs {
                     cache.zero_rest(&run);
                     let cleared = staging.is_none();

@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_pages::CachedFile;
 
@@ -38,6 +39,19 @@ pub(crate) struct OpenFile {
     closed: AtomicBool,
     /// The first failed sync. The system forgets which bytes it could not write, and a later sync would succeed.
     lost: Mutex<Option<FileErrno>>,
+}
+
+/// The file of a job, as the thread that does the job shares it among its reads: the file's own counter, which all threads change, changes
+/// once for all of them.
+#[derive(Debug)]
+pub(crate) struct OfJob<F>(pub(crate) Arc<F>);
+
+impl<F> Deref for OfJob<F> {
+    type Target = Arc<F>;
+
+    fn deref(&self) -> &Arc<F> {
+        &self.0
+    }
 }
 
 impl OpenFile {
