@@ -315,11 +315,10 @@ impl Server {
         let Some(len) = to.read_now(&self.system, &file.file, from) else {
             return false;
         };
-        self.complete_all(&[EndedRequest {
-            file: Rc::new(OfJob(file.clone())),
-            after: request.after,
-            result: len.map(|len| len as u32),
-        }]);
+        if job.class() == RequestClass::Background {
+            self.work().jobs.done(RequestClass::Background);
+        }
+        self.complete(file, request.after, len.map(|len| len as u32));
         true
     }
 
