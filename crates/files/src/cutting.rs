@@ -1,4 +1,4 @@
-//! How many reads one thread is given at a time: few enough that others have some, too, and so many that they are worth a wake.
+//! How many reads one thread is given at a time: enough to be worth a wake, and so few that other threads have some, too.
 
 /// Cuts a sequence of reads into jobs.
 #[derive(Debug)]

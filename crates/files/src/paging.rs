@@ -24,7 +24,8 @@ use crate::server::{Job, Server};
 
 /// The most reads, or pages to be written, of one job.
 const TOGETHER: usize = 32;
-/// A job of reads has this many bytes at least, if there are as many and threads have rings: to wake a thread takes as long.
+/// A job of reads may have this many bytes, or a thread's share of all if that is more: to wake another thread takes as long as to read them.
+/// Where threads have no rings, it has a thread's share.
 const BYTES_EACH: u64 = 32 << 10;
 /// How many reads a job mostly has.
 const RUNS_EXPECTED: usize = 8;

@@ -1,75 +1,73 @@
-use everwarp_pages::{OrderKind, Pager, Shape};
+//! What a missing page costs the pager alone, with one thread: tasks miss random pages of a file of eight times the cache, and reads and
+//! orders are answered at once.
+//!
+//! ```sh
+//! cargo run --release -p everwarp-pages --example pager_cost
+//! ```
+
+use std::collections::VecDeque;
 use std::time::Instant;
-#[derive(Clone, Copy, Debug)]
-#[allow(dead_code)]
-struct W([u64; 8]);
+
+use everwarp_contract::pages::PAGE_GONE;
+use everwarp_pages::{Pager, Run, Shape};
+
+const FRAMES: u32 = 1 << 16;
+const PAGES: u64 = 8 * FRAMES as u64;
+/// Tasks that miss a page at a time, and how many of them come together.
+const TASKS: u64 = 4096;
+const TOGETHER: u64 = 181;
+const MISSES: u64 = 2_000_000;
+/// The most orders that are on their way at a time.
+const ORDERS: usize = 1024;
+
+/// As much as the host knows of a task that waits.
+type Waiter = [u32; 6];
+
+/// Marsaglia's xorshift.
+fn random(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed >> 20
+}
+
 fn main() {
-    let shape = Shape {
-        frames: 65536,
+    let mut pager: Pager<Waiter, ()> = Pager::new(Shape {
+        frames: FRAMES,
         page_bits: 12,
-        words: 524_288 + 64,
+        words: PAGES,
         ahead: 0,
         shorter: 1,
-    };
-    let mut pager: Pager<W, u32> = Pager::new(shape);
-    let (file, first) = pager.add(524_288 << 12, 0, false).unwrap();
-    let mut seed = 1u64;
-    let mut random = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 20) % 524_288
-    };
-    for round in 0..3 {
+    });
+    let (file, _) = pager.add(PAGES << 12, 0, false).expect("there are words");
+    let mut seed = 1;
+    for round in 0..4 {
+        let (mut missed, mut done) = (0, 0);
+        let mut reads: VecDeque<Run> = VecDeque::new();
         let begin = Instant::now();
-        let (mut asked, mut done, mut reads) = (0u64, 0u64, std::collections::VecDeque::new());
-        let (mut tm, mut tr, mut to, mut ts) = (0u128, 0, 0, 0);
-        let all = 2_000_000;
-        while done < all {
-            let t = Instant::now();
-            let mut n = 0;
-            while asked < all && asked - done < 4096 && n < 181 {
-                let page = random();
-                pager.miss(file, page, W([first + page; 8]));
-                asked += 1;
-                n += 1;
+        while done < MISSES {
+            let room = (TASKS - (missed - done)).min(MISSES - missed);
+            let count = room.min(TOGETHER);
+            for _ in 0..count {
+                let page = random(&mut seed) % PAGES;
+                pager.miss(file, page, [page as u32; 6]);
             }
-            tm += t.elapsed().as_nanos();
-            let t = Instant::now();
+            missed += count;
             let step = pager.step();
             done += step.done.len() as u64;
             reads.extend(step.reads);
-            ts += t.elapsed().as_nanos();
-            let t = Instant::now();
-            for _ in 0..181 {
+            for _ in 0..TOGETHER {
                 if let Some(run) = reads.pop_front() {
-                    let b = run.bytes;
-                    pager.read_done(run, b, None, 1);
+                    let bytes = run.bytes;
+                    pager.read_done(run, bytes, None, 1);
                 }
             }
-            tr += t.elapsed().as_nanos();
-            let t = Instant::now();
-            if pager.has_orders() && (reads.is_empty() || n == 0 || asked % 5 == 0) {
-                let answers: Vec<u64> = pager
-                    .orders(1024)
-                    .iter()
-                    .map(|o| match o.kind {
-                        OrderKind::Evict(_) => 0,
-                        _ => 0,
-                    })
-                    .collect();
+            if pager.has_orders() {
+                let answers = vec![u64::from(PAGE_GONE); pager.orders(ORDERS).len()];
                 pager.answered(&answers);
             }
-            to += t.elapsed().as_nanos();
         }
-        let s = pager.stats();
-        println!(
-            "{round}: {:.0} ns a page; miss {} step {} read {} orders {}; {s:?}",
-            begin.elapsed().as_nanos() as f64 / all as f64,
-            tm / all as u128,
-            ts / all as u128,
-            tr / all as u128,
-            to / all as u128
-        );
+        let each = begin.elapsed().as_nanos() as f64 / MISSES as f64;
+        println!("round {round}: {each:.0} ns for each miss");
     }
 }
