@@ -1,7 +1,7 @@
 //! The arena: memory of the host into which files are read where the host does not reach the engine's memory.
 //!
 //! It is one allocation, page-locked for a GPU. Each thread that reads files has a region of it, and takes places there. So threads
-//! share nothing but a counter, and need no lock. A thread reads into a place, lets tasks of the door copy the bytes to where they
+//! share nothing, and need no lock. A thread reads into a place, lets tasks of the door copy the bytes to where they
 //! belong, waits for those tasks, and gives the place back. A read that finds no place waits until the thread has given one back;
 //! with none taken there always is one.
 
@@ -31,9 +31,23 @@ pub(crate) struct Arena {
     pub(crate) copies: Buffer<u64>,
     /// Where the host finds the bytes.
     host: usize,
-    /// Units of each region.
+    /// Units of each region, and how many of them are taken.
     units: usize,
-    used: Arc<AtomicU64>,
+    used: Vec<Arc<Used>>,
+}
+
+/// How many units of a region are taken. Its thread alone changes it, in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Used(AtomicU64);
+
+impl Used {
+    fn set(&self, units: usize) {
+        self.0.store(units as u64, Ordering::Relaxed);
+    }
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Arena {
@@ -72,7 +86,7 @@ impl Arena {
             copies: engine.near_buffer(BATCHES * RECORDS * RECORD * threads)?,
             host,
             units,
-            used: Arc::default(),
+            used: (0..threads).map(|_| Arc::default()).collect(),
         }))
     }
     /// Its part of the files' tables.
@@ -87,7 +101,7 @@ impl Arena {
     }
     /// The region of a thread, which calls this once.
     pub(crate) fn region(&self, thread: usize) -> Region {
-        Region::new(thread * self.units, self.units, self.used.clone())
+        Region::new(thread * self.units, self.units, self.used[thread].clone())
     }
     /// The first byte of a place.
     pub(crate) fn at(&self, place: &Place) -> *mut u8 {
@@ -95,7 +109,8 @@ impl Arena {
     }
     /// Bytes that are taken.
     pub(crate) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed) * UNIT as u64
+        let units: u64 = self.used.iter().map(|used| used.get()).sum();
+        units * UNIT as u64
     }
 }
 
@@ -127,12 +142,12 @@ pub(crate) struct Region {
     left: usize,
     /// Where the next place is looked for.
     hand: usize,
-    /// Units that all regions have taken.
-    used: Arc<AtomicU64>,
+    /// Tells others how many units are taken.
+    used: Arc<Used>,
 }
 
 impl Region {
-    fn new(first: usize, units: usize, used: Arc<AtomicU64>) -> Self {
+    fn new(first: usize, units: usize, used: Arc<Used>) -> Self {
         Self {
             first,
             taken: vec![false; units],
@@ -167,7 +182,7 @@ impl Region {
         self.taken[begin..begin + units].fill(true);
         self.left -= units;
         self.hand = (begin + units) % all;
-        self.used.fetch_add(units as u64, Ordering::Relaxed);
+        self.used.set(all - self.left);
         Some(Place {
             first: self.first + begin,
             units,
@@ -185,7 +200,7 @@ impl Region {
             *taken = false;
         }
         self.left += units;
-        self.used.fetch_sub(units as u64, Ordering::Relaxed);
+        self.used.set(self.taken.len() - self.left);
     }
 }
 
@@ -234,14 +249,11 @@ mod tests {
                     }
                 }
                 let held: usize = places.iter().map(|place| place.units).sum();
-                assert_eq!(region.used.load(Ordering::Relaxed), held as u64);
+                assert_eq!(region.used.get(), held as u64);
             }
             assert!(refused > 0, "{units} units were never full");
             places.into_iter().for_each(|place| region.give(place));
-            assert_eq!(
-                (region.left, region.used.load(Ordering::Relaxed)),
-                (units, 0)
-            );
+            assert_eq!((region.left, region.used.get()), (units, 0));
             assert!(region.taken.iter().all(|taken| !taken));
         }
     }

@@ -3,23 +3,27 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout};
-use everwarp_pages::{CachedFile, Pager, Run, Shape};
+use everwarp_contract::{
+    DevFileDone, DevFileRequest, DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout,
+};
+use everwarp_pages::{CachedFile, Order, Pager, Run, Shape};
 use everwarp_runtime::{Buffer, Engine};
 
 use crate::bell::Bell;
 use crate::config::CacheConfig;
 use crate::counters::TimeSum;
+use crate::desk::{Desk, PageEvents};
 use crate::errno::FileErrno;
 use crate::error::FilesError;
 use crate::grants::How;
 use crate::handles::Handles;
 use crate::open_file::OpenFile;
-use crate::request::After;
+use crate::request::{After, after};
 use crate::table::PageTable;
 use crate::table_words::words_of;
 
@@ -29,11 +33,45 @@ pub(crate) const ORDERS: usize = 1024;
 pub(crate) const ORDER: usize = size_of::<DevPageOrder>() / 8;
 const FILE: usize = size_of::<DevPageFile>() / 8;
 
-/// A task that waits for a page, and the number of the page's word.
+/// A task that waits for a page: the part of its request that the completion needs, and the number of the page's word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageWaiter {
-    pub(crate) after: After,
-    pub(crate) word: u64,
+    then: u32,
+    group: u32,
+    note: u32,
+    word: u64,
+}
+
+impl PageWaiter {
+    pub(crate) fn of(record: &DevFileRequest) -> Self {
+        let After {
+            then, group, note, ..
+        } = after(record);
+        let word = record.to;
+        Self {
+            then,
+            group,
+            note,
+            word,
+        }
+    }
+    /// Its completion: with the bits that the page's word gets, or with an error. The door takes the task off the holders then.
+    pub(crate) fn done(self, result: Result<u64, FileErrno>) -> DevFileDone {
+        let Self {
+            then, group, note, ..
+        } = self;
+        let after = After {
+            then,
+            group,
+            note,
+            ..After::default()
+        };
+        DevFileDone {
+            page: self.word.saturating_add(1),
+            word: result.unwrap_or(0),
+            ..after.done(result.map(|_| 0))
+        }
+    }
 }
 
 /// What a flush or the like is for.
@@ -82,6 +120,14 @@ pub(crate) struct Brain {
     pub(crate) pager: Pager<PageWaiter, Ticket>,
     pub(crate) files: HashMap<CachedFile, Cached>,
     by_key: HashMap<(u64, u64), CachedFile>,
+    /// Waits for pages that were refused, and are not passed on yet.
+    pub(crate) refused: Vec<DevFileDone>,
+    /// Orders are on their way.
+    pub(crate) carrying: bool,
+    /// Since when tasks have waited for frames in vain, and how many pages had left their frames then.
+    pub(crate) starving: Option<(Instant, u64)>,
+    /// The thread that keeps pages looks again for them after a pause.
+    pub(crate) pausing: bool,
 }
 
 /// The cache.
@@ -100,8 +146,11 @@ pub(crate) struct Cache {
     brain: Mutex<Brain>,
     /// Waits for that lock.
     pub(crate) lock_wait: TimeSum,
-    /// Rings when there may be orders.
-    pub(crate) bell: Bell,
+    desk: Mutex<Desk>,
+    /// Rings when the desk calls.
+    bell: Bell,
+    /// A hint that events were passed on to the thread that keeps pages.
+    passed: AtomicBool,
 }
 
 impl Cache {
@@ -158,9 +207,15 @@ impl Cache {
                 pager: Pager::new(shape),
                 files: HashMap::new(),
                 by_key: HashMap::new(),
+                refused: Vec::new(),
+                carrying: false,
+                starving: None,
+                pausing: false,
             }),
             lock_wait: TimeSum::default(),
+            desk: Mutex::default(),
             bell: Bell::default(),
+            passed: AtomicBool::new(false),
         }))
     }
     /// The cache's part of the files' tables.
@@ -190,21 +245,49 @@ impl Cache {
         self.lock_wait.add_since(begin);
         brain
     }
-    /// Waits until something has happened, or for some time.
-    pub(crate) fn sleep<'b>(
-        &self,
-        brain: MutexGuard<'b, Brain>,
-        time: Option<Duration>,
-    ) -> MutexGuard<'b, Brain> {
-        match time {
-            None => self.bell.wait(brain),
-            Some(time) => self.bell.wait_for(brain, time),
-        }
+    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Wakes the thread that carries out orders.
-    pub(crate) fn ring(&self) {
-        drop(self.brain());
-        self.bell.ring(usize::MAX);
+    /// Waits until the desk calls, or for some time. Returns false if that has passed.
+    pub(crate) fn sleep(&self, time: Option<Duration>) -> bool {
+        let mut desk = self.desk();
+        while !desk.calls() {
+            desk = match time {
+                None => self.bell.wait(desk),
+                Some(time) => {
+                    let desk = self.bell.wait_for(desk, time);
+                    return desk.calls();
+                }
+            };
+        }
+        true
+    }
+    /// Leaves orders to the thread that keeps pages, or has it look around.
+    pub(crate) fn call(&self, orders: Option<Vec<Order>>, look: bool) {
+        {
+            let mut desk = self.desk();
+            desk.look |= look;
+            if orders.is_some() {
+                desk.orders = orders;
+            }
+        }
+        self.bell.ring(1);
+    }
+    /// Leaves events to the thread that keeps pages, by one that takes them to the pager.
+    pub(crate) fn pass(&self, mut desk: MutexGuard<'_, Desk>, rest: Vec<PageEvents>) {
+        desk.events.pass(rest);
+        self.passed.store(true, Ordering::Relaxed);
+        drop(desk);
+        self.bell.ring(1);
+    }
+    /// Whether events were passed on to the thread that keeps pages, which may learn it late.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
+    }
+    /// Takes events over that were passed on.
+    pub(crate) fn take_over(&self, desk: &mut Desk) -> Option<Vec<PageEvents>> {
+        self.passed.store(false, Ordering::Relaxed);
+        desk.events.take_over()
     }
     /// Writes the entry of a handle into the engine's memory.
     fn write_entry(&self, handle: u32, entry: &DevPageFile) -> Result<(), FileErrno> {

@@ -93,17 +93,11 @@ impl<J> Jobs<J> {
     pub(crate) fn done(&mut self, class: RequestClass) {
         self.background -= usize::from(class == RequestClass::Background);
     }
-    /// Takes out jobs that wait.
-    pub(crate) fn strike(&mut self, mut is: impl FnMut(&J) -> bool) -> Vec<J> {
-        let mut struck = Vec::new();
+    /// Looks at all jobs that wait, and keeps those for which `stays` says so.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&mut J) -> bool) {
         for line in &mut self.lines {
-            if line.iter().any(&mut is) {
-                let (out, rest) = std::mem::take(line).into_iter().partition(&mut is);
-                struck.extend::<VecDeque<J>>(out);
-                *line = rest;
-            }
+            line.retain_mut(&mut stays);
         }
-        struck
     }
 }
 
@@ -171,7 +165,7 @@ mod tests {
     fn struck_jobs_leave_and_the_others_stay_in_order() {
         let mut jobs = Jobs::new(2);
         (0..10).for_each(|number| jobs.push(number, RequestClass::Normal));
-        assert_eq!(jobs.strike(|number| number % 3 == 0), [0, 3, 6, 9]);
+        jobs.retain(|number| *number % 3 != 0);
         let rest: Vec<_> = std::iter::from_fn(|| jobs.pop()).collect();
         assert_eq!(rest, [1, 2, 4, 5, 7, 8]);
     }

@@ -185,6 +185,8 @@ pub struct FileStats {
     pub copy_wait: Duration,
     /// How long orders of the page cache were on their way to the engine and back, one batch at a time (`PageStats::order_batches`).
     pub order_wait: Duration,
+    /// How often threads have taken misses, reads that have ended and the like to the page cache, some at a time.
+    pub page_turns: u64,
     /// How long threads have waited for the lock of the page cache.
     pub lock_wait: Duration,
 }

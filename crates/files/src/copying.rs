@@ -109,10 +109,10 @@ impl<'a, T> Staging<'a, T> {
             }
             let first = self.first + self.turn * RECORDS;
             self.turn = (self.turn + 1) % BATCHES;
-            let words: Vec<u64> = part
-                .iter()
-                .flat_map(|record| words_of::<RECORD>(record.bytes()))
-                .collect();
+            let mut words = Vec::with_capacity(part.len() * RECORD);
+            for record in part {
+                words.extend_from_slice(&words_of::<RECORD>(record.bytes()));
+            }
             self.arena.copies.write_at(first * RECORD, &words)?;
             let task = |(first, count): (u32, u32)| {
                 let task = self.port.task(FILE_DOOR_COPY);

@@ -37,6 +37,8 @@ pub(crate) struct Counters {
     pub(crate) takes: Count,
     /// Reads that the thread that takes requests has done itself.
     pub(crate) lone_reads: Count,
+    /// How often events were taken to the pager, some at a time.
+    pub(crate) page_turns: Count,
     /// Records of copies that were submitted, and batches of them.
     pub(crate) copies: Count,
     pub(crate) copy_batches: Count,

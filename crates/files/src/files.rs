@@ -425,6 +425,7 @@ impl Files {
             copy_batches: counters.copy_batches.get(),
             copy_wait: counters.copy_wait.get(),
             order_wait: counters.order_wait.get(),
+            page_turns: counters.page_turns.get(),
             lock_wait: match &server.cache {
                 Some(cache) => cache.lock_wait.get(),
                 None => Duration::ZERO,

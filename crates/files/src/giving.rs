@@ -1,4 +1,5 @@
-//! Which thread hands completions over. The caller has a lock for each step.
+//! Which thread hands completions over, or takes events to the pager. The caller has a lock for each step. What is said of completions
+//! is true of events as well.
 //!
 //! 1. A thread adds what it has done with [`add`](Giving::add), and calls [`begin`](Giving::begin) at the end of its round. If it
 //!    gets completions, it is the giver. No other thread hands over until the giver has ended.
@@ -66,6 +67,10 @@ impl<D> Giving<D> {
         self.done = rest;
         self.giver = Giver::Passed;
     }
+    /// Whether the thread that may wait has to take over.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.giver == Giver::Passed
+    }
     /// Makes the thread that may wait the giver, if another has passed that on.
     pub(crate) fn take_over(&mut self) -> Option<Vec<D>> {
         if self.giver != Giver::Passed {
@@ -108,12 +113,12 @@ mod tests {
         Gives(Vec<Done>),
     }
 
-    /// Two threads that produce completions, and one that may wait for room.
+    /// Two threads that produce completions, and one that may wait for room and produces one, too, as the thread that keeps pages does.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
         giving: Giving<Done>,
         workers: [Worker; 3],
-        to_add: [u8; 2],
+        to_add: [u8; 3],
         /// The thread that may wait was woken.
         woken: bool,
         room: u8,
@@ -125,6 +130,7 @@ mod tests {
     /// The thread that may wait.
     const PATIENT: usize = 2;
     const EACH: u8 = 2;
+    const ALL: u8 = 2 * EACH + 1;
 
     impl World {
         fn begin(&mut self, broken: Broken) -> Option<Vec<Done>> {
@@ -190,6 +196,14 @@ mod tests {
         }
         fn steps(&self, broken: Broken) -> Vec<Self> {
             let mut all: Vec<_> = (0..3).filter_map(|w| self.step(w, broken)).collect();
+            if self.to_add[PATIENT] > 0 && self.workers[PATIENT] == Worker::Idle {
+                let mut next = self.clone();
+                next.to_add[PATIENT] -= 1;
+                next.giving.add([(PATIENT as u8, 1)]);
+                let taken = next.giving.take_over().or_else(|| next.begin(broken));
+                next.workers[PATIENT] = taken.map_or(Worker::Idle, Worker::Gives);
+                all.push(next);
+            }
             if self.comes > 0 {
                 let mut next = self.clone();
                 (next.comes, next.room) = (self.comes - 1, self.room + 1);
@@ -208,7 +222,7 @@ mod tests {
             match () {
                 () if gives > 1 => Some("two threads hand over"),
                 () if !sorted(0) || !sorted(1) => Some("the order of a thread is lost"),
-                () if last && self.handed.len() < 2 * usize::from(EACH) => {
+                () if last && self.handed.len() < usize::from(ALL) => {
                     Some("a completion is not handed over")
                 }
                 () => None,
@@ -218,13 +232,13 @@ mod tests {
 
     /// Looks at every order of steps. Returns the first fault, and how many worlds there are.
     fn search(broken: Broken) -> (Option<&'static str>, usize) {
-        let first = [0, 1, 2 * EACH].map(|room| World {
+        let first = [0, 1, ALL].map(|room| World {
             giving: Giving::default(),
             workers: [const { Worker::Idle }; 3],
-            to_add: [EACH; 2],
+            to_add: [EACH, EACH, 1],
             woken: false,
             room,
-            comes: 2 * EACH - room,
+            comes: ALL - room,
             handed: Vec::new(),
         });
         orders::search(first, |world| world.steps(broken), World::fault)

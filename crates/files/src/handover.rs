@@ -80,7 +80,10 @@ impl Handover {
             }
             let part = &done[handed..];
             let part = &part[..part.len().min(room)];
-            let words: Vec<u64> = part.iter().flat_map(words).collect();
+            let mut words = Vec::with_capacity(part.len() * DONE);
+            for done in part {
+                words.extend_from_slice(&words_of::<DONE>(done.bytes()));
+            }
             let first = self.next % slots;
             let split = part.len().min(slots - first) * DONE;
             self.port.done.write_at(first * DONE, &words[..split])?;
@@ -123,8 +126,4 @@ impl Handover {
             }
         }
     }
-}
-
-fn words(done: &DevFileDone) -> [u64; DONE] {
-    words_of(done.bytes())
 }

@@ -38,9 +38,15 @@ mod copying;
 #[cfg(target_os = "linux")]
 mod counters;
 #[cfg(target_os = "linux")]
+mod cutting;
+#[cfg(target_os = "linux")]
 mod delivery;
 #[cfg(target_os = "linux")]
+mod desk;
+#[cfg(target_os = "linux")]
 mod driver;
+#[cfg(target_os = "linux")]
+mod ended;
 #[cfg(target_os = "linux")]
 mod event_stream;
 #[cfg(target_os = "linux")]
@@ -58,6 +64,8 @@ mod grants;
 mod handles;
 #[cfg(target_os = "linux")]
 mod handover;
+#[cfg(target_os = "linux")]
+mod keeping;
 #[cfg(target_os = "linux")]
 mod lines;
 #[cfg(target_os = "linux")]
@@ -89,6 +97,8 @@ mod setting;
 mod socket;
 #[cfg(target_os = "linux")]
 mod system;
+#[cfg(target_os = "linux")]
+mod taking;
 #[cfg(target_os = "linux")]
 mod uring;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use everwarp_runtime::Buffer;
@@ -12,18 +13,30 @@ use crate::system::System;
 /// Bytes that go through the host's memory at a time, where the host cannot reach a buffer.
 const STAGE: usize = 1 << 20;
 
+/// Counters of each buffer, and how many ranges in a row use one of them.
+const COUNTERS: usize = 16;
+const IN_A_ROW: usize = 16;
+
 /// Shared buffers, by their first address.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    buffers: RwLock<BTreeMap<u64, Arc<Buffer<u8>>>>,
+    buffers: RwLock<BTreeMap<u64, [Arc<Held>; COUNTERS]>>,
     /// Whether the host reaches buffers by their addresses.
     reaches: bool,
+    /// Counts ranges.
+    ranges: AtomicUsize,
 }
+
+/// A buffer, with a counter of those that have it. Each buffer has several counters in cache lines of their own: the thread that takes
+/// requests counts ranges up, and those that do them count them down. With one counter they would all wait for its line.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Held(Arc<Buffer<u8>>);
 
 /// Bytes of a shared buffer, which stays while a request has them.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
-    buffer: Arc<Buffer<u8>>,
+    buffer: Arc<Held>,
     start: usize,
     len: usize,
     reaches: bool,
@@ -35,22 +48,27 @@ impl Memory {
         Self {
             buffers: RwLock::default(),
             reaches,
+            ranges: AtomicUsize::new(0),
         }
     }
     pub(crate) fn share(&self, buffer: Arc<Buffer<u8>>) {
         let buffers = self.buffers.write();
         let mut buffers = buffers.unwrap_or_else(PoisonError::into_inner);
-        buffers.insert(buffer.ptr().address(), buffer);
+        let first = buffer.ptr().address();
+        let counters = std::array::from_fn(|_| Arc::new(Held(buffer.clone())));
+        buffers.insert(first, counters);
     }
     /// The range that a request names.
     pub(crate) fn range(&self, address: u64, len: u64) -> Result<Range, FileErrno> {
         let buffers = self.buffers.read();
         let buffers = buffers.unwrap_or_else(PoisonError::into_inner);
         let found = buffers.range(..=address).next_back();
-        let (first, buffer) = found.ok_or(FileErrno::FAULT)?;
+        let (first, counters) = found.ok_or(FileErrno::FAULT)?;
+        let number = self.ranges.fetch_add(1, Ordering::Relaxed);
+        let buffer = &counters[number / IN_A_ROW % COUNTERS];
         let start = address - first;
         match start.checked_add(len) {
-            Some(end) if end <= buffer.len() as u64 => Ok(Range {
+            Some(end) if end <= buffer.0.len() as u64 => Ok(Range {
                 buffer: buffer.clone(),
                 start: start as usize,
                 len: len as usize,
@@ -64,13 +82,13 @@ impl Memory {
 impl Range {
     /// The first byte, where the host reaches it.
     pub(crate) fn bytes(&self) -> Option<*mut u8> {
-        let first = self.buffer.ptr().address() as *mut u8;
+        let first = self.buffer.0.ptr().address() as *mut u8;
         // SAFETY: the range was checked to be inside the buffer.
         self.reaches.then(|| unsafe { first.add(self.start) })
     }
     /// Where its first byte is for tasks.
     pub(crate) fn address(&self) -> u64 {
-        self.buffer.ptr().address() + self.start as u64
+        self.buffer.0.ptr().address() + self.start as u64
     }
     /// How many bytes it has.
     pub(crate) fn len(&self) -> usize {
@@ -92,11 +110,11 @@ impl Range {
     }
     /// Copies bytes in, from number `at` on.
     fn put(&self, at: usize, bytes: &[u8]) -> Result<(), FileErrno> {
-        let copied = self.buffer.write_at(self.start + at, bytes);
+        let copied = self.buffer.0.write_at(self.start + at, bytes);
         copied.map_err(|_| FileErrno::IO)
     }
     fn out(&self, at: usize, bytes: &mut [u8]) -> Result<(), FileErrno> {
-        let copied = self.buffer.read_at(self.start + at, bytes);
+        let copied = self.buffer.0.read_at(self.start + at, bytes);
         copied.map_err(|_| FileErrno::IO)
     }
 

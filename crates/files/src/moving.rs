@@ -2,6 +2,8 @@
 //! through the arena, a thread without an io_uring does the same, with a plain call for each read.
 
 use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use everwarp_contract::DevFileCopy;
@@ -12,9 +14,10 @@ use crate::cache::Cache;
 use crate::class::RequestClass;
 use crate::copying::{Piece, Staging, clear};
 use crate::driver::Driver;
+use crate::ended::{EndedRequest, EndedRun};
 use crate::errno::FileErrno;
 use crate::memory::Range;
-use crate::open_file::OpenFile;
+use crate::open_file::{OfJob, OpenFile};
 use crate::plain::PlainMover;
 use crate::port::Port;
 use crate::request::{Op, Request};
@@ -51,7 +54,7 @@ impl Moves {
     }
     /// # Safety
     /// - As of [`Mover::push`].
-    unsafe fn push(&mut self, moving: Move, file: &Source, asked: Asked) {
+    unsafe fn push(&mut self, moving: Move, file: RawFd, asked: Asked) {
         // SAFETY: by the caller's word.
         unsafe {
             match self {
@@ -96,33 +99,28 @@ pub(crate) struct Move {
 enum What {
     /// A read of a file.
     Read {
-        file: Arc<OpenFile>,
+        file: Rc<OfJob<OpenFile>>,
         request: Request,
     },
     Sync {
-        file: Arc<OpenFile>,
+        file: Rc<OfJob<OpenFile>>,
         request: Request,
     },
     /// A read of pages. `cleared`: what it leaves of its frames is zero, or no task has been asked to clear it. `named`: a bit for
     /// each page that the copying task names.
     Pages {
-        file: Arc<File>,
+        file: Rc<OfJob<File>>,
         run: Run,
         cleared: bool,
         named: u64,
     },
 }
 
-/// A read of pages that has ended.
-#[derive(Debug)]
-pub(crate) struct EndedRun {
-    pub(crate) run: Run,
-    /// How many bytes there were.
-    pub(crate) got: u64,
-    /// An error number.
-    pub(crate) error: Option<u32>,
-    /// A bit for each page whose word says already that the page is there.
-    pub(crate) named: u64,
+/// What has ended, and is not passed on yet: some at a time.
+#[derive(Debug, Default)]
+struct Ends {
+    runs: Vec<EndedRun>,
+    requests: Vec<EndedRequest>,
 }
 
 /// What a thread waits for.
@@ -220,13 +218,13 @@ impl Server {
                     let strikes = work.strikes.get_mut(number);
                     let strikes = strikes.map(std::mem::take).unwrap_or_default();
                     let share = work.jobs.len().div_ceil(self.workers);
-                    let share = match blocked {
-                        true => 0,
-                        false => share.clamp(1, TOGETHER).min(moves.room()),
-                    };
+                    let share = share.clamp(1, TOGETHER);
+                    let mut room = if blocked { 0 } else { moves.room() };
                     while taken.len() < share
+                        && room > 0
                         && let Some(job) = work.jobs.pop()
                     {
+                        room = room.saturating_sub(job.reads());
                         let alone = !self.is_for_ring(&job);
                         taken.push(job);
                         if alone {
@@ -278,13 +276,10 @@ impl Server {
 
     fn is_for_ring(&self, job: &Job) -> bool {
         match job {
-            Job::Read(_) => true,
-            Job::Of(file, request) => match request.op {
-                // The system would read from other files where they are, and not at an offset.
-                Op::Read { .. } => {
-                    file.cached.is_none() && file.is_regular && file.may_read().is_ok()
-                }
-                Op::Sync => file.cached.is_none() && !self.system.records(),
+            Job::Read(..) => true,
+            Job::Of(file, requests) => match requests.first().map(|request| &request.op) {
+                Some(Op::Read { .. }) => file.is_for_ring(),
+                Some(Op::Sync) => file.cached.is_none() && !self.system.records(),
                 _ => false,
             },
             _ => false,
@@ -305,7 +300,10 @@ impl Server {
         if !self.system.is_plain() {
             return false;
         }
-        let Job::Of(file, request) = job else {
+        let Job::Of(file, requests) = job else {
+            return false;
+        };
+        let [request] = requests.as_slice() else {
             return false;
         };
         let Some((from, to)) = range_of(request) else {
@@ -317,7 +315,10 @@ impl Server {
         let Some(len) = to.read_now(&self.system, &file.file, from) else {
             return false;
         };
-        self.ended_of(file, request, len.map(|len| len as u32));
+        if job.class() == RequestClass::Background {
+            self.work().jobs.done(RequestClass::Background);
+        }
+        self.complete(file, request.after, len.map(|len| len as u32));
         true
     }
 
@@ -330,22 +331,27 @@ impl Server {
             piece: None,
         };
         match job {
-            Job::Of(file, request) => {
-                let what = match request.op {
-                    Op::Sync => What::Sync { file, request },
-                    _ => What::Read { file, request },
-                };
-                self.make_room(moves, staging);
-                self.advance(moves, staging, start(what));
+            Job::Of(file, requests) => {
+                let file = Rc::new(OfJob(file));
+                for request in requests {
+                    let file = file.clone();
+                    let what = match request.op {
+                        Op::Sync => What::Sync { file, request },
+                        _ => What::Read { file, request },
+                    };
+                    self.make_room(moves, staging);
+                    self.advance(moves, staging, start(what));
+                }
             }
-            Job::Read(runs) => {
+            Job::Read(file, runs) => {
                 let Some(cache) = &self.cache else { return };
-                for (file, run) in runs {
+                let file = Rc::new(OfJob(file));
+                for run in runs {
                     cache.zero_rest(&run);
                     let cleared = staging.is_none();
                     self.make_room(moves, staging);
                     let what = What::Pages {
-                        file,
+                        file: file.clone(),
                         run,
                         cleared,
                         named: 0,
@@ -456,13 +462,10 @@ impl Server {
         };
         match (plan, staging) {
             (Plan::Calls(moving, asked), _) => {
-                let file = match &moving.what {
-                    What::Read { file, .. } | What::Sync { file, .. } => Source::Open(file.clone()),
-                    What::Pages { file, .. } => Source::Plain(file.clone()),
-                };
+                let file = moving.descriptor();
                 // SAFETY: the request keeps its buffer, the cache and the arena outlive the threads, and frames and places belong to
                 // the read. All keep their file.
-                unsafe { moves.push(moving, &file, asked) };
+                unsafe { moves.push(moving, file, asked) };
             }
             (Plan::Arrives(moving), Some(staging)) => staging.arrived.push(moving),
             (Plan::Waits(moving), Some(staging)) => staging.blocked.push(moving),
@@ -470,9 +473,9 @@ impl Server {
                 unreachable!("without an arena nothing waits for it: {moving:?}")
             }
             (Plan::Ends(moving, error), _) => {
-                let mut runs = Vec::new();
-                self.end_move(moving, error, &mut runs);
-                self.end_runs(runs);
+                let mut ends = Ends::default();
+                end_move(moving, error, &mut ends);
+                self.pass_ends(ends);
             }
         }
     }
@@ -484,7 +487,7 @@ impl Server {
         staging: &mut Option<Staging<'_, Move>>,
         mut waits: bool,
     ) {
-        let mut runs = Vec::new();
+        let mut ends = Ends::default();
         loop {
             let ended = moves.take_ended();
             let idle = ended.is_empty();
@@ -492,7 +495,7 @@ impl Server {
                 match self.next(moving, result, staging) {
                     Next::Goes(moving) => self.advance(moves, staging, moving),
                     Next::Arrived => {}
-                    Next::Ends(moving, error) => self.end_move(moving, error, &mut runs),
+                    Next::Ends(moving, error) => end_move(moving, error, &mut ends),
                 }
             }
             let copied = match staging {
@@ -502,11 +505,15 @@ impl Server {
             if idle && copied.is_empty() {
                 break;
             }
-            self.go_on_with(copied, moves, staging, &mut runs);
+            self.go_on_with(copied, moves, staging, &mut ends);
             // The pieces that go on are submitted with what comes next, unless there is nothing else to wait for.
             moves.turn(false);
         }
-        self.end_runs(runs);
+        self.pass_ends(ends);
+    }
+    fn pass_ends(&self, ends: Ends) {
+        self.complete_all(&ends.requests);
+        self.end_runs(ends.runs);
     }
     /// Goes on with what was copied, and with what has waited for room, because places may have been given back.
     fn go_on_with(
@@ -514,12 +521,12 @@ impl Server {
         copied: Vec<Move>,
         moves: &mut Moves,
         staging: &mut Option<Staging<'_, Move>>,
-        runs: &mut Vec<EndedRun>,
+        ends: &mut Ends,
     ) {
         let blocked = staging.as_mut().map(|own| std::mem::take(&mut own.blocked));
         for moving in copied {
             match moving.is_whole() {
-                true => self.end_move(moving, None, runs),
+                true => end_move(moving, None, ends),
                 false => self.advance(moves, staging, moving),
             }
         }
@@ -567,65 +574,53 @@ impl Server {
             }
         }
     }
-    /// Ends a move. Those of pages go to `runs`.
-    fn end_move(&self, moving: Move, error: Option<FileErrno>, runs: &mut Vec<EndedRun>) {
-        let done = moving.done;
-        match moving.what {
-            What::Read { file, request, .. } => {
-                // An error after some bytes is left to the next request.
-                let result = match error {
-                    Some(error) if done == 0 => Err(error),
-                    _ => Ok(done as u32),
-                };
-                self.ended_of(&file, &request, result);
-            }
-            What::Sync { file, request } => {
-                let result = match error {
-                    // What was given up has lost nothing.
-                    Some(error) if moving.struck == Some(error) => Err(error),
-                    Some(error) => file.synced(Err(error)).map(|()| 0),
-                    None => file.synced(Ok(())).map(|()| 0),
-                };
-                self.ended_of(&file, &request, result);
-            }
-            What::Pages { run, named, .. } => runs.push(EndedRun {
+}
+
+/// Ends a move.
+fn end_move(moving: Move, error: Option<FileErrno>, ends: &mut Ends) {
+    let done = moving.done;
+    let (file, after, result) = match moving.what {
+        What::Read { file, request } => {
+            // An error after some bytes is left to the next request.
+            let result = match error {
+                Some(error) if done == 0 => Err(error),
+                _ => Ok(done as u32),
+            };
+            (file, request.after, result)
+        }
+        What::Sync { file, request } => {
+            let result = match error {
+                // What was given up has lost nothing.
+                Some(error) if moving.struck == Some(error) => Err(error),
+                Some(error) => file.synced(Err(error)).map(|()| 0),
+                None => file.synced(Ok(())).map(|()| 0),
+            };
+            (file, request.after, result)
+        }
+        What::Pages { run, named, .. } => {
+            return ends.runs.push(EndedRun {
                 run,
                 got: done as u64,
                 error: error.map(|error| error.0),
                 named,
-            }),
+            });
         }
-    }
-    /// Ends a request that was a job.
-    pub(crate) fn ended_of(
-        &self,
-        file: &Arc<OpenFile>,
-        request: &Request,
-        result: Result<u32, FileErrno>,
-    ) {
-        if request.after.class == RequestClass::Background {
-            self.work().jobs.done(request.after.class);
-        }
-        self.complete(file, request.after, result);
-    }
-}
-
-/// The file that a move reads.
-enum Source {
-    Open(Arc<OpenFile>),
-    Plain(Arc<File>),
-}
-
-impl std::os::fd::AsRawFd for Source {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        match self {
-            Self::Open(file) => file.file.as_raw_fd(),
-            Self::Plain(file) => file.as_raw_fd(),
-        }
-    }
+    };
+    ends.requests.push(EndedRequest {
+        file,
+        after,
+        result,
+    });
 }
 
 impl Move {
+    /// The file that it reads, which it keeps open.
+    fn descriptor(&self) -> RawFd {
+        match &self.what {
+            What::Read { file, .. } | What::Sync { file, .. } => file.file.as_raw_fd(),
+            What::Pages { file, .. } => file.as_raw_fd(),
+        }
+    }
     fn is_whole(&self) -> bool {
         match &self.what {
             What::Read { request, .. } => {

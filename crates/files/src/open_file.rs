@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use everwarp_pages::CachedFile;
 
@@ -40,6 +41,19 @@ pub(crate) struct OpenFile {
     lost: Mutex<Option<FileErrno>>,
 }
 
+/// The file of a job, as the thread that does the job shares it among its reads: the file's own counter, which all threads change, changes
+/// once for all of them.
+#[derive(Debug)]
+pub(crate) struct OfJob<F>(pub(crate) Arc<F>);
+
+impl<F> Deref for OfJob<F> {
+    type Target = Arc<F>;
+
+    fn deref(&self) -> &Arc<F> {
+        &self.0
+    }
+}
+
 impl OpenFile {
     pub(crate) fn new(file: File, how: How) -> Self {
         Self {
@@ -58,6 +72,10 @@ impl OpenFile {
             cached: Some(file),
             ..self
         }
+    }
+    /// Whether an io_uring may read it. From other files than regular ones the system would read where they are, and not at an offset.
+    pub(crate) fn is_for_ring(&self) -> bool {
+        self.cached.is_none() && self.is_regular && self.how.read
     }
     pub(crate) fn set_closed(&self) {
         self.closed.store(true, Ordering::Release);
@@ -91,16 +109,20 @@ impl OpenFile {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Takes a request in, and puts those that can be done now into `ready`.
-    pub(crate) fn push(&self, request: Request, ready: &mut Vec<Request>) {
+    /// Takes requests in, and puts those that can be done now into `ready`.
+    pub(crate) fn push(
+        &self,
+        requests: impl IntoIterator<Item = Request>,
+        ready: &mut Vec<Request>,
+    ) {
         let mut line = self.line();
-        line.waiting.push_back(request);
+        line.waiting.extend(requests);
         self.advance(&mut line, ready);
     }
-    /// Notes that a request is done, and puts those that can be done now into `ready`.
-    pub(crate) fn done(&self, ready: &mut Vec<Request>) {
+    /// Notes that some requests are done, and puts those that can be done now into `ready`.
+    pub(crate) fn done(&self, count: usize, ready: &mut Vec<Request>) {
         let mut line = self.line();
-        line.doing -= 1;
+        line.doing -= count as u32;
         if line.doing == 0 {
             line.alone = false;
         }
@@ -160,14 +182,14 @@ mod tests {
     fn requests_of_an_ordered_handle_take_turns() {
         let (file, mut ready) = (file(false), Vec::new());
         for note in 0..3 {
-            file.push(request(Op::Truncate { size: 1 }, note), &mut ready);
+            file.push([request(Op::Truncate { size: 1 }, note)], &mut ready);
         }
         assert_eq!(notes(&mut ready), [0]);
         for next in 1..3 {
-            file.done(&mut ready);
+            file.done(1, &mut ready);
             assert_eq!(notes(&mut ready), [next]);
         }
-        file.done(&mut ready);
+        file.done(1, &mut ready);
         assert!(ready.is_empty());
     }
 
@@ -176,14 +198,14 @@ mod tests {
         let (file, mut ready) = (file(true), Vec::new());
         for (note, sync) in [false, false, true, false, false].into_iter().enumerate() {
             let op = if sync { Op::Sync } else { Op::Nothing };
-            file.push(request(op, note as u32), &mut ready);
+            file.push([request(op, note as u32)], &mut ready);
         }
         assert_eq!(notes(&mut ready), [0, 1]);
-        file.done(&mut ready);
+        file.done(1, &mut ready);
         assert!(ready.is_empty());
-        file.done(&mut ready);
+        file.done(1, &mut ready);
         assert_eq!(notes(&mut ready), [2]);
-        file.done(&mut ready);
+        file.done(1, &mut ready);
         assert_eq!(notes(&mut ready), [3, 4]);
     }
 
@@ -194,7 +216,7 @@ mod tests {
             .into_iter()
             .enumerate()
         {
-            file.push(request(op, note as u32), &mut ready);
+            file.push([request(op, note as u32)], &mut ready);
         }
         assert_eq!(notes(&mut ready), [0]);
         let mut struck = file.strike(Name::Note(1), &mut ready);
@@ -202,7 +224,7 @@ mod tests {
         assert!(file.strike(Name::Note(2), &mut ready).is_empty());
         assert!(ready.is_empty(), "the first one is being done");
         for next in 2..4 {
-            file.done(&mut ready);
+            file.done(1, &mut ready);
             assert_eq!(notes(&mut ready), [next]);
         }
     }

@@ -1,63 +1,139 @@
 //! The server's side of the page cache: it turns requests into events of the [`Pager`](everwarp_pages::Pager), and what the
-//! pager decides into jobs and completions. The pager's lock is taken before that of the jobs.
+//! pager decides into jobs and completions. Those are passed on when the pager's lock is free again; threads leave their events at the
+//! [desk](crate::desk), so that none waits for the lock with pages at hand.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
-use everwarp_contract::files::{FILE_DOOR_ORDERS, FILE_PAGE};
-use everwarp_contract::pages::{
-    PAGE_ORDER_DROP, PAGE_ORDER_EVICT, PAGE_ORDER_FILL, PAGE_ORDER_TAKE, PAGE_ORDER_WRITTEN,
-};
-use everwarp_contract::{DevFileDone, DevFileRequest, DevPageOrder, Layout};
-use everwarp_pages::{CachedFile, Eviction, Order, OrderKind, Run, Step, WriteBack};
-use everwarp_runtime::{DevTask, Error};
+use everwarp_contract::files::FILE_PAGE;
+use everwarp_contract::{DevFileDone, DevFileRequest, DevPageOrder};
+use everwarp_pages::{CachedFile, Order, Run, Step, WriteBack};
 
-use crate::cache::{Asked, Brain, Cache, ORDER, ORDERS, PageWaiter, Ticket};
+use crate::cache::{Asked, Brain, Cache, ORDERS, PageWaiter, Ticket};
+use crate::cutting::Cut;
+use crate::desk::PageEvents;
+use crate::ended::EndedRun;
 use crate::errno::FileErrno;
 use crate::grants::How;
-use crate::moving::EndedRun;
+use crate::keeping::record;
 use crate::open_file::OpenFile;
-use crate::port::Port;
 use crate::request::{After, Op, Request, after, op_of};
 use crate::server::{Job, Server};
-use crate::table_words::words_of;
 
 /// The most reads, or pages to be written, of one job.
-const TOGETHER: usize = 16;
-/// Orders that one task of the door carries out: one for each lane of its warp.
-const ORDERS_EACH: usize = 32;
-/// The first and the longest pause before the clock's hand goes round again for tasks that wait for frames.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+const TOGETHER: usize = 32;
+/// A job of reads may have this many bytes, or a thread's share of all if that is more: to wake another thread takes as long as to read them.
+/// Where threads have no rings, it has a thread's share.
+const BYTES_EACH: u64 = 32 << 10;
+/// How many reads a job mostly has.
+const RUNS_EXPECTED: usize = 8;
+/// How often in a row a thread with other work takes events to the pager, while others leave more: one that reads, and the one that
+/// takes requests.
+const TURNS: usize = 4;
+const TURNS_OF_TAKER: usize = 2;
+
+/// What the pager has decided, to be passed on.
+#[derive(Debug, Default)]
+struct Decided {
+    reads: Vec<Run>,
+    jobs: Vec<Job>,
+    done: Vec<DevFileDone>,
+    orders: Option<Vec<Order>>,
+    /// The thread that keeps pages has to look around.
+    look: bool,
+}
 
 impl Server {
-    /// Takes requests for pages in.
-    pub(crate) fn accept_pages(&self, records: &[&DevFileRequest]) {
-        let mut refused = Vec::new();
-        let Some(cache) = &self.cache else {
-            let waiters = records.iter().filter(|r| op_of(r) == FILE_PAGE);
-            refused.extend(waiters.map(|r| (after(r), FileErrno::NOTSUP)));
-            refused
-                .into_iter()
-                .for_each(|(a, e)| self.finish(a, Err(e)));
-            return;
+    /// Takes requests for pages in. Returns whether some may have ended.
+    pub(crate) fn accept_pages(&self, records: Vec<DevFileRequest>) -> bool {
+        if let Some(cache) = &self.cache {
+            return self.post(cache, PageEvents::Asked(records), TURNS_OF_TAKER);
+        }
+        for record in records.iter().filter(|r| op_of(r) == FILE_PAGE) {
+            self.finish(after(record), Err(FileErrno::NOTSUP));
+        }
+        true
+    }
+    /// Leaves events for the pager. If no other thread takes such to it, this one does, and what others leave meanwhile; then it returns
+    /// true.
+    fn post(&self, cache: &Cache, events: PageEvents, turns: usize) -> bool {
+        let mut taken = {
+            let mut desk = cache.desk();
+            desk.events.add([events]);
+            desk.events.begin()
         };
+        let mut turn = 0;
+        while let Some(events) = taken {
+            self.turn(cache, events);
+            turn += 1;
+            let mut desk = cache.desk();
+            taken = desk.events.next();
+            if turn == turns
+                && let Some(rest) = taken.take()
+            {
+                cache.pass(desk, rest);
+            }
+        }
+        turn > 0
+    }
+    /// Takes events to the pager, and passes on what it decides.
+    pub(crate) fn turn(&self, cache: &Cache, events: Vec<PageEvents>) {
+        self.counters.page_turns.add(1);
+        self.change(cache, |brain| {
+            for events in events {
+                match events {
+                    PageEvents::Asked(records) => self.note_asked(cache, brain, &records),
+                    PageEvents::Read(runs) => {
+                        for end in runs {
+                            let EndedRun {
+                                run,
+                                got,
+                                error,
+                                named,
+                            } = end;
+                            brain.pager.read_done(run, got, error, named);
+                        }
+                    }
+                    PageEvents::Written(writes) => {
+                        for (write, result) in writes {
+                            brain.pager.write_done(&write, result);
+                        }
+                    }
+                    PageEvents::Answered(answers) => {
+                        brain.carrying = false;
+                        brain.pager.answered(&answers);
+                    }
+                }
+            }
+        });
+    }
+    /// Lets something happen to the pager, and passes on what it decides once its lock is free.
+    pub(crate) fn change<R>(&self, cache: &Cache, happens: impl FnOnce(&mut Brain) -> R) -> R {
         let mut brain = cache.brain();
+        let result = happens(&mut brain);
+        let decided = self.settle(cache, &mut brain);
+        drop(brain);
+        self.pass_on(cache, decided);
+        result
+    }
+    /// Tells the pager which pages tasks want.
+    fn note_asked(&self, cache: &Cache, brain: &mut Brain, records: &[DevFileRequest]) {
         // Neighbours mostly are of one file. No handle of a cached file comes or goes while the lock is held.
         let mut last = None;
-        let mut cached_of = |handle| match last {
-            Some((known, cached)) if known == handle => cached,
-            _ => {
-                let open = self.handles.file(handle);
-                let cached = open.and_then(|file| file.cached);
-                last = Some((handle, cached));
-                cached
-            }
-        };
         for record in records {
-            let cached = cached_of(record.handle);
+            let (cached, first) = match last {
+                Some((handle, found)) if handle == record.handle => found,
+                _ => {
+                    let open = self.handles.file(record.handle);
+                    let cached = open.and_then(|file| file.cached);
+                    let first = cached.and_then(|file| brain.files.get(&file));
+                    let found = (cached, first.map(|file| file.first));
+                    last = Some((record.handle, found));
+                    found
+                }
+            };
             let page = record.offset >> cache.page_bits;
             if op_of(record) != FILE_PAGE {
                 let (Some(cached), Some(last)) =
@@ -74,101 +150,129 @@ impl Server {
                 }
                 continue;
             }
-            let waiter = PageWaiter {
-                after: after(record),
-                word: record.to,
-            };
-            let first = |file| brain.files.get(&file).map(|f| f.first);
-            match cached
-                .filter(|&file| first(file).and_then(|f| f.checked_add(page)) == Some(record.to))
-            {
+            let waiter = PageWaiter::of(record);
+            let is_page = first.and_then(|first| first.checked_add(page)) == Some(record.to);
+            match cached.filter(|_| is_page) {
                 Some(file) => brain.pager.miss(file, page, waiter),
-                None => refused.push((waiter.after, FileErrno::BADF)),
-            }
-            if let Some((after, error)) = refused.pop() {
-                self.release(after, record.to, error);
+                // It is among the holders of the word that it has named.
+                None => brain.refused.push(waiter.done(Err(FileErrno::BADF))),
             }
         }
-        self.settle(cache, &mut brain);
     }
-    /// Ends a wait for a page with an error. The door takes the task off the holders of the word that it has named.
-    fn release(&self, after: After, word: u64, error: FileErrno) {
-        let done = DevFileDone {
-            page: word.saturating_add(1),
-            ..after.done(Err(error))
+    /// Collects what the pager has decided.
+    fn settle(&self, cache: &Cache, brain: &mut Brain) -> Decided {
+        let mut decided = Decided {
+            done: std::mem::take(&mut brain.refused),
+            ..Decided::default()
         };
-        self.work().end([done], 1);
-    }
-    /// Passes on what the pager has decided.
-    fn settle(&self, cache: &Cache, brain: &mut Brain) {
-        let (mut jobs, mut done) = (Vec::new(), Vec::new());
-        // The thread that carries out orders waits for the last flushes.
-        let mut flushed = false;
         loop {
-            let ordered = self.order_here(cache, brain);
+            let ordered = self.order(cache, brain, &mut decided);
             let step = brain.pager.step();
             let Step {
                 reads,
                 writes,
-                done: waiters,
+                done,
                 ended,
             } = step;
-            done.extend(waiters.into_iter().map(|end| {
-                let PageWaiter { after, word } = end.waiter;
-                let result = end.result.map(|_| 0).map_err(FileErrno);
-                DevFileDone {
-                    page: word + 1,
-                    word: end.result.map_or(0, |wanted| wanted.bits),
-                    ..after.done(result)
-                }
+            decided.done.extend(done.into_iter().map(|end| {
+                let result = end.result.map(|wanted| wanted.bits);
+                end.waiter.done(result.map_err(FileErrno))
             }));
-            let of = |file: &CachedFile| brain.files.get(file);
-            let mut runs: Vec<(Arc<File>, Run)> = reads
-                .into_iter()
-                .filter_map(|run| Some((of(&run.file)?.reads.clone(), run)))
-                .collect();
-            let each = runs.len().div_ceil(self.workers).clamp(1, TOGETHER);
-            while !runs.is_empty() {
-                let rest = runs.split_off(runs.len().min(each));
-                jobs.push(Job::Read(std::mem::replace(&mut runs, rest)));
+            match decided.reads.is_empty() {
+                true => decided.reads = reads,
+                false => decided.reads.extend(reads),
             }
             let mut pages: Vec<(Arc<File>, u64, WriteBack)> = writes
                 .into_iter()
                 .filter_map(|write| {
-                    let file = of(&write.file)?;
+                    let file = brain.files.get(&write.file)?;
                     Some((file.writes.clone()?, file.disk, write))
                 })
                 .collect();
             pages.sort_by_key(|(_, _, write)| (write.file, write.page));
             while !pages.is_empty() {
                 let rest = pages.split_off(pages.len().min(TOGETHER));
-                jobs.push(Job::Write(std::mem::replace(&mut pages, rest)));
+                decided
+                    .jobs
+                    .push(Job::Write(std::mem::replace(&mut pages, rest)));
             }
             if ended.is_empty() && !ordered {
                 break;
             }
             for (ticket, result) in ended {
-                flushed = true;
+                // The thread that keeps pages waits for the last flushes.
+                decided.look = true;
                 self.ended(cache, brain, ticket, result.map_err(FileErrno));
             }
         }
-        if !jobs.is_empty() || !done.is_empty() {
-            let failed = done.iter().filter(|done| done.word == 0).count();
-            self.work().end(done, failed);
-            self.push_jobs(jobs);
+        let reads = std::mem::take(&mut decided.reads);
+        self.cut_reads(brain, reads, &mut decided.jobs);
+        if !brain.pager.is_short() {
+            brain.starving = None;
         }
-        if flushed || brain.pager.has_orders() || brain.pager.is_short() {
-            cache.bell.ring(1);
+        decided.look |= brain.pager.starves() && !brain.pausing;
+        decided
+    }
+    /// Makes jobs of reads, each of one file.
+    fn cut_reads(&self, brain: &Brain, reads: Vec<Run>, jobs: &mut Vec<Job>) {
+        let bytes: u64 = reads.iter().map(|run| run.bytes).sum();
+        let least = match self.has_rings() {
+            true => BYTES_EACH,
+            false => 0,
+        };
+        let each = bytes.div_ceil(self.workers as u64).max(least);
+        let (mut cut, mut last) = (Cut::new(TOGETHER, each), None);
+        for run in reads {
+            if last != Some(run.file) {
+                cut.end();
+                last = Some(run.file);
+            }
+            let joins = cut.joins(run.bytes);
+            match jobs.last_mut() {
+                Some(Job::Read(_, runs)) if joins => runs.push(run),
+                _ => {
+                    let Some(file) = brain.files.get(&run.file) else {
+                        cut.end();
+                        continue;
+                    };
+                    let mut runs = Vec::with_capacity(RUNS_EXPECTED);
+                    runs.push(run);
+                    jobs.push(Job::Read(file.reads.clone(), runs));
+                }
+            }
         }
     }
-    /// Carries out orders where the host reaches the words of pages. Returns whether there were any.
-    fn order_here(&self, cache: &Cache, brain: &mut Brain) -> bool {
-        if !cache.reaches || !brain.pager.has_orders() {
+    /// Passes on what the pager has decided.
+    fn pass_on(&self, cache: &Cache, decided: Decided) {
+        if decided.look || decided.orders.is_some() {
+            cache.call(decided.orders, decided.look);
+        }
+        if !decided.done.is_empty() {
+            let failed = decided.done.iter().filter(|done| done.word == 0).count();
+            self.work().end(decided.done, failed);
+        }
+        if !decided.jobs.is_empty() {
+            self.push_jobs(decided.jobs);
+        }
+    }
+    /// Carries out orders where the host reaches the words of pages, and returns whether there were any. Else the thread that keeps pages
+    /// gets them, unless there are some on their way.
+    fn order(&self, cache: &Cache, brain: &mut Brain, decided: &mut Decided) -> bool {
+        if brain.carrying || !brain.pager.has_orders() {
             return false;
         }
-        let orders: Vec<DevPageOrder> = brain.pager.orders(ORDERS).iter().map(record).collect();
+        let orders = brain.pager.orders(ORDERS);
+        if orders.is_empty() {
+            return false;
+        }
+        if !cache.reaches {
+            brain.carrying = true;
+            decided.orders = Some(orders);
+            return false;
+        }
+        let orders: Vec<DevPageOrder> = orders.iter().map(record).collect();
         brain.pager.answered(&cache.carry_out(&orders));
-        !orders.is_empty()
+        true
     }
 
     /// Opens a cached file for a task.
@@ -182,16 +286,16 @@ impl Server {
         let Some(cache) = &self.cache else {
             return self.finish(after, Err(FileErrno::NOTSUP));
         };
-        let mut brain = cache.brain();
-        let opened = file.and_then(|file| cache.open(&mut brain, file, how, room, &self.handles));
-        match opened {
-            Ok((handle, None)) => self.finish(after, Ok(handle)),
-            Ok((handle, Some(known))) => {
-                brain.pager.refresh(known, Ticket::Opened { handle, after });
+        self.change(cache, |brain| {
+            let opened = file.and_then(|file| cache.open(brain, file, how, room, &self.handles));
+            match opened {
+                Ok((handle, None)) => self.finish(after, Ok(handle)),
+                Ok((handle, Some(known))) => {
+                    brain.pager.refresh(known, Ticket::Opened { handle, after });
+                }
+                Err(error) => self.finish(after, Err(error)),
             }
-            Err(error) => self.finish(after, Err(error)),
-        }
-        self.settle(cache, &mut brain);
+        });
     }
     /// Opens a cached file for the host. `waits`: tasks may have been there.
     pub(crate) fn give_cached(
@@ -203,12 +307,15 @@ impl Server {
         waits: bool,
     ) -> Result<u32, FileErrno> {
         let (sender, receiver) = channel();
-        let mut brain = cache.brain();
-        let (handle, known) = cache.open(&mut brain, file, how, room, &self.handles)?;
-        if let (Some(known), true) = (known, waits) {
-            brain.pager.refresh(known, Ticket::Host(sender));
-            self.settle(cache, &mut brain);
-            drop(brain);
+        let (handle, refreshed) = self.change(cache, |brain| {
+            let (handle, known) = cache.open(brain, file, how, room, &self.handles)?;
+            let known = known.filter(|_| waits);
+            if let Some(known) = known {
+                brain.pager.refresh(known, Ticket::Host(sender));
+            }
+            Ok::<_, FileErrno>((handle, known.is_some()))
+        })?;
+        if refreshed {
             self.deliver();
             // Without an answer the engine has ended.
             let _ = receiver.recv();
@@ -232,19 +339,19 @@ impl Server {
             Op::Close(handle) => Asked::Close(handle),
             _ => Asked::Sync,
         };
-        let mut brain = cache.brain();
-        if file.is_closed() {
-            self.complete(&file, after, Err(FileErrno::BADF));
-        } else if asked == Asked::Sync {
-            let ticket = Ticket::Asked { file, asked, after };
-            brain.pager.flush(cached, ticket);
-        } else if let Some(record) = brain.files.get_mut(&cached) {
-            record.queue.push_back((file, asked, after));
-            self.begin_next(cache, &mut brain, cached);
-        } else {
-            self.complete(&file, after, Err(FileErrno::BADF));
-        }
-        self.settle(cache, &mut brain);
+        self.change(cache, |brain| {
+            if file.is_closed() {
+                self.complete(&file, after, Err(FileErrno::BADF));
+            } else if asked == Asked::Sync {
+                let ticket = Ticket::Asked { file, asked, after };
+                brain.pager.flush(cached, ticket);
+            } else if let Some(record) = brain.files.get_mut(&cached) {
+                record.queue.push_back((file, asked, after));
+                self.begin_next(cache, brain, cached);
+            } else {
+                self.complete(&file, after, Err(FileErrno::BADF));
+            }
+        });
     }
     /// Begins the next truncate or close of a file, if none is being done.
     fn begin_next(&self, cache: &Cache, brain: &mut Brain, cached: CachedFile) {
@@ -381,24 +488,24 @@ impl Server {
             return self.complete(file, after, result);
         };
         let cut = file.may_write().and_then(|f| self.system.truncate(f, size));
-        let mut brain = cache.brain();
-        let result = cut.and_then(|()| {
-            brain.pager.set_size(cached, size);
-            if let Some(record) = brain.files.get_mut(&cached) {
-                record.disk = size;
-            }
-            cache.write_entries(&brain, cached)
+        self.change(cache, |brain| {
+            let result = cut.and_then(|()| {
+                brain.pager.set_size(cached, size);
+                if let Some(record) = brain.files.get_mut(&cached) {
+                    record.disk = size;
+                }
+                cache.write_entries(brain, cached)
+            });
+            self.complete(file, after, result.map(|()| 0));
+            self.go_on(cache, brain, cached);
         });
-        self.complete(file, after, result.map(|()| 0));
-        self.go_on(cache, &mut brain, cached);
-        self.settle(cache, &mut brain);
     }
 
-    /// Reads pages into their frames, which the host reaches.
-    pub(crate) fn read_pages(&self, runs: Vec<(Arc<File>, Run)>) {
+    /// Reads pages of a file into their frames, which the host reaches.
+    pub(crate) fn read_pages(&self, file: &File, runs: Vec<Run>) {
         let Some(cache) = &self.cache else { return };
-        let read = |(file, run): (Arc<File>, Run)| {
-            let (run, got, error) = self.read_run(cache, &file, run);
+        let read = |run| {
+            let (run, got, error) = self.read_run(cache, file, run);
             EndedRun {
                 run,
                 got,
@@ -424,13 +531,7 @@ impl Server {
         for end in &mut done {
             end.named |= cache.name(&end.run, end.got);
         }
-        let mut brain = cache.brain();
-        for end in done {
-            brain
-                .pager
-                .read_done(end.run, end.got, end.error, end.named);
-        }
-        self.settle(cache, &mut brain);
+        self.post(cache, PageEvents::Read(done), TURNS);
     }
     /// Writes parts of pages to their files.
     pub(crate) fn write_pages(&self, pages: Vec<(Arc<File>, u64, WriteBack)>) {
@@ -440,11 +541,7 @@ impl Server {
             (write, result.map_err(|e| e.0))
         };
         let done: Vec<_> = pages.into_iter().map(write).collect();
-        let mut brain = cache.brain();
-        for (write, result) in done {
-            brain.pager.write_done(&write, result);
-        }
-        self.settle(cache, &mut brain);
+        self.post(cache, PageEvents::Written(done), TURNS);
     }
     fn write_page(
         &self,
@@ -487,131 +584,4 @@ impl Server {
         }
         Ok(())
     }
-
-    /// Carries out orders until all is over. If the engine ends, so does everything.
-    pub(crate) fn keep_pages(&self, port: &Port) {
-        let Some(cache) = &self.cache else { return };
-        if self.keep(cache, port).is_err() {
-            self.abandon();
-        }
-    }
-    fn keep(&self, cache: &Cache, port: &Port) -> Result<(), Error> {
-        let mut brain = cache.brain();
-        let mut last = None;
-        let (mut pause, mut evicted, mut since) = (PAUSES.0, 0, Instant::now());
-        loop {
-            if self.is_lost() {
-                return Err(Error::Stopped);
-            }
-            let mut carried = false;
-            if brain.pager.has_orders() {
-                let orders = match cache.reaches {
-                    // `settle` carries them out.
-                    true => Vec::new(),
-                    false => brain.pager.orders(ORDERS),
-                };
-                if !orders.is_empty() {
-                    // Other threads have the lock meanwhile.
-                    drop(brain);
-                    let answers = self.carry_out(cache, port, &orders)?;
-                    brain = cache.brain();
-                    brain.pager.answered(&answers);
-                    carried = true;
-                }
-                self.settle(cache, &mut brain);
-            }
-            if self.work().giving.waits() {
-                // The last completion may ring for this thread, and that takes the lock.
-                drop(brain);
-                self.deliver();
-                brain = cache.brain();
-                continue;
-            }
-            if carried {
-                continue;
-            }
-            let over = {
-                let work = self.work();
-                work.closing && work.in_flight == 0
-            };
-            if over && last.is_none() {
-                let (sender, receiver) = channel();
-                let files: Vec<CachedFile> = brain.files.keys().copied().collect();
-                for file in files {
-                    brain.pager.flush(file, Ticket::Host(sender.clone()));
-                }
-                last = Some(receiver);
-                continue;
-            }
-            if let Some(ends) = &last {
-                // Every flush has a sender until it has ended.
-                use std::sync::mpsc::TryRecvError::Disconnected;
-                ends.try_iter().for_each(drop);
-                if ends.try_recv() == Err(Disconnected) {
-                    drop(brain);
-                    self.work().written_back = true;
-                    self.ring_all();
-                    return Ok(());
-                }
-            }
-            let stats = brain.pager.stats();
-            if !brain.pager.is_short() || stats.evicted != evicted {
-                (pause, evicted, since) = (PAUSES.0, stats.evicted, Instant::now());
-            }
-            if !brain.pager.starves() {
-                brain = cache.sleep(brain, None);
-            } else if since.elapsed() >= cache.patience {
-                brain.pager.give_up();
-                self.settle(cache, &mut brain);
-            } else {
-                brain = cache.sleep(brain, Some(pause));
-                pause = (2 * pause).min(PAUSES.1);
-                brain.pager.retry();
-            }
-        }
-    }
-    /// Lets tasks of the door carry out orders, and waits for their answers.
-    fn carry_out(&self, cache: &Cache, port: &Port, orders: &[Order]) -> Result<Vec<u64>, Error> {
-        let mut words: Vec<u64> = orders
-            .iter()
-            .flat_map(|order| words_of::<ORDER>(record(order).bytes()))
-            .collect();
-        cache.orders.write_at(0, &words)?;
-        let task = |at: usize| {
-            let count = ORDERS_EACH.min(orders.len() - at);
-            let task = port.task(FILE_DOOR_ORDERS);
-            task.args(at as u32, count as u32).build()
-        };
-        let tasks: Vec<DevTask> = (0..orders.len()).step_by(ORDERS_EACH).map(task).collect();
-        let begin = Instant::now();
-        let mut pending = self.engine.submit_batch(&tasks)?;
-        self.wait(&mut pending)?;
-        self.counters.order_wait.add_since(begin);
-        cache.orders.read_at(0, &mut words)?;
-        Ok(words
-            .chunks_exact(ORDER)
-            .map(|words| words[ORDER - 1])
-            .collect())
-    }
 }
-
-/// An order as the door reads it.
-fn record(order: &Order) -> DevPageOrder {
-    let (op, value) = match order.kind {
-        OrderKind::Fill(bits) => (PAGE_ORDER_FILL, bits),
-        OrderKind::Evict(Eviction::Clock) => (PAGE_ORDER_EVICT, 0),
-        OrderKind::Evict(Eviction::Drop) => (PAGE_ORDER_DROP, 0),
-        OrderKind::Evict(Eviction::Discard) => (PAGE_ORDER_DROP, 1),
-        OrderKind::Take => (PAGE_ORDER_TAKE, 0),
-        OrderKind::Written(failed) => (PAGE_ORDER_WRITTEN, failed),
-    };
-    DevPageOrder {
-        op,
-        frame: order.frame,
-        page: order.word,
-        value,
-    }
-}
-
-// The answer is the last word.
-const _: () = assert!(std::mem::offset_of!(DevPageOrder, value) == 8 * (ORDER - 1));

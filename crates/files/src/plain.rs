@@ -1,7 +1,7 @@
 //! Reads and syncs of one thread with plain calls: what a [`Mover`](crate::uring::Mover) does through an io_uring. Each is done at once,
 //! so nothing is ever on its way.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
 
 use crate::uring::Asked;
 
@@ -19,8 +19,7 @@ impl<T> PlainMover<T> {
     ///
     /// # Safety
     /// - The ranges are valid for writes, and nothing else uses them.
-    pub(crate) unsafe fn push(&mut self, what: T, file: &impl AsRawFd, asked: Asked) {
-        let fd = file.as_raw_fd();
+    pub(crate) unsafe fn push(&mut self, what: T, fd: RawFd, asked: Asked) {
         // Pieces have far less than 2^31 bytes. The callers have checked that offsets are not negative.
         // SAFETY: the caller vouches for the ranges.
         let result = unsafe {
@@ -54,6 +53,7 @@ impl<T> PlainMover<T> {
 mod tests {
     use std::fs::File;
     use std::io::Write;
+    use std::os::fd::AsRawFd;
 
     use super::*;
 
@@ -67,14 +67,14 @@ mod tests {
             let to = to.as_mut_ptr();
             let asked = Asked::Read { to, len: 16, from };
             // SAFETY: the range is that of the array.
-            unsafe { mover.push(what, file, asked) };
+            unsafe { mover.push(what, file.as_raw_fd(), asked) };
         };
         read(&mut mover, 1, &file, 4);
         read(&mut mover, 2, &file, 10);
         // A directory can be opened, but not be read.
         read(&mut mover, 3, &File::open("/").expect("it is there"), 0);
         // SAFETY: nothing is written.
-        unsafe { mover.push(4, &file, Asked::Sync) };
+        unsafe { mover.push(4, file.as_raw_fd(), Asked::Sync) };
         let ended = mover.take_ended();
         assert_eq!(ended, [(1, 6), (2, 0), (3, -libc::EISDIR), (4, 0)]);
         assert!(mover.take_ended().is_empty() && to.starts_with(b"bytes!"));

@@ -7,42 +7,40 @@
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use everwarp_contract::files::{
-    FILE_DOOR_CLOSE, FILE_DOOR_WAIT, FILE_ENDED, FILE_PAGE, FILE_PREFETCH, FILE_TAKE_STEP,
-};
-use everwarp_contract::{DevFileDone, DevFileRequest, DevType};
+use everwarp_contract::DevFileDone;
 use everwarp_io::Network;
 use everwarp_pages::{CachedFile, Run, WriteBack};
-use everwarp_runtime::{Engine, Error, LinkedEngine, Pending};
+use everwarp_runtime::{Engine, Error, Pending};
 
 use crate::arena::Arena;
 use crate::bell::Bell;
 use crate::cache::{self, Cache};
 use crate::class::{Jobs, RequestClass};
 use crate::counters::Counters;
+use crate::cutting::Cut;
 use crate::driver::Driver;
+use crate::ended::EndedRequest;
 use crate::errno::FileErrno;
 use crate::execute;
 use crate::giving::Giving;
 use crate::grants::{Grant, How};
-use crate::handles::{Handles, Open};
+use crate::handles::Handles;
 use crate::handover::Handover;
 use crate::lines::Name;
 use crate::memory::{Memory, Range};
 use crate::open_file::OpenFile;
-use crate::port::{Port, REQUEST};
-use crate::request::{After, Asked, OfTime, Op, Request, after, decode, op_of};
+use crate::request::{After, Op, Request};
 use crate::socket::OpenSocket;
 use crate::system::System;
 use crate::uring::Wake;
-use crate::waits::{Limited, Waits};
+use crate::waits::Waits;
 
-/// The most requests on their way. With more, the ring fills up, and tasks try again until there is room.
-const IN_FLIGHT: u64 = 1 << 18;
 /// Requests between two looks for completions to be handed over.
 pub(crate) const ROUND: usize = 32;
+/// Small reads of a file that one thread does: how many, and how many bytes they have together. To wake a second thread takes as long.
+const READS_EACH: usize = 16;
+const BYTES_EACH: u64 = 64 << 10;
 /// The most requests that wait for times and peers.
 pub(crate) const WAITING: u64 = 1 << 20;
 
@@ -62,9 +60,10 @@ pub(crate) enum Job {
         to: Range,
         after: After,
     },
-    Of(Arc<OpenFile>, Request),
-    /// Pages to be read.
-    Read(Vec<(Arc<File>, Run)>),
+    /// Requests of a file. More than one are reads of one class, and not of the background.
+    Of(Arc<OpenFile>, Vec<Request>),
+    /// Pages of a file to be read.
+    Read(Arc<File>, Vec<Run>),
     /// Written parts of pages, with how long their files are at least.
     Write(Vec<(Arc<File>, u64, WriteBack)>),
     /// The rest of a request of a cached file, once its pages are written back or gone.
@@ -173,14 +172,25 @@ pub(crate) struct Parts {
 }
 
 impl Job {
+    /// How many reads it has, or 1.
+    pub(crate) fn reads(&self) -> usize {
+        match self {
+            Self::Of(_, requests) => requests.len(),
+            Self::Read(_, runs) => runs.len(),
+            _ => 1,
+        }
+    }
     pub(crate) fn class(&self) -> RequestClass {
         match self {
             Self::Open { after, .. } | Self::List { after, .. } | Self::Rest { after, .. } => {
                 after.class
             }
-            Self::Of(_, request) => request.after.class,
+            Self::Of(_, requests) => {
+                let class = requests.first().map(|request| request.after.class);
+                class.unwrap_or_default()
+            }
             Self::Socket(_) => RequestClass::Interactive,
-            Self::Read(_) | Self::Write(_) => RequestClass::Normal,
+            Self::Read(..) | Self::Write(_) => RequestClass::Normal,
         }
     }
 }
@@ -258,7 +268,7 @@ impl Server {
             bell.ring(usize::MAX);
         }
         if let Some(cache) = &self.cache {
-            cache.ring();
+            cache.call(None, true);
         }
     }
     pub(crate) fn is_lost(&self) -> bool {
@@ -297,13 +307,16 @@ impl Server {
         let in_line = file.strike(name, &mut ready);
         let (queued, rings) = {
             let mut work = self.work();
-            let queued = work.jobs.strike(|job| match job {
-                Job::Of(of, request) => {
-                    Arc::ptr_eq(of, file)
-                        && request.may_be_struck(name)
-                        && !self.is_of_cache(of, request)
+            let mut queued = Vec::new();
+            let is_struck = |request: &mut Request| {
+                request.may_be_struck(name) && !self.is_of_cache(file, request)
+            };
+            work.jobs.retain(|job| match job {
+                Job::Of(of, requests) if Arc::ptr_eq(of, file) => {
+                    queued.extend(requests.extract_if(.., is_struck));
+                    !requests.is_empty()
                 }
-                _ => false,
+                _ => true,
             });
             for strikes in &mut work.strikes {
                 strikes.push(Strike {
@@ -319,14 +332,12 @@ impl Server {
             self.finish(request.after, Err(error));
         }
         self.start(file, ready);
-        for job in queued {
-            if let Job::Of(file, request) = job {
-                self.complete(&file, request.after, Err(error));
-            }
+        for request in queued {
+            self.complete(file, request.after, Err(error));
         }
     }
     /// Counts the bytes of a request. False if there are too many in flight.
-    fn takes_bytes(&self, after: &mut After) -> bool {
+    pub(crate) fn takes_bytes(&self, after: &mut After) -> bool {
         if self.bytes_most == 0 {
             after.bytes = 0;
             return true;
@@ -341,195 +352,49 @@ impl Server {
         true
     }
 
-    /// Takes requests until the ring is closed and empty. If the engine ends, so does everything.
-    pub(crate) fn take(&self, port: &Port) {
-        match self.take_all(port) {
-            Ok(()) => {
-                self.end_waits();
-                {
-                    let mut work = self.work();
-                    work.closing = true;
-                    work.written_back |= work.in_flight == 0 && self.cache.is_none();
-                }
-                self.ring_all();
-            }
-            Err(_) => self.abandon(),
-        }
-    }
-    /// Lets a task of the door wait for requests, after the first `taken` of them, which were copied.
-    fn wait_for_requests(&self, port: &Port, taken: u64) -> Result<Pending, Error> {
-        let wait = port.task(FILE_DOOR_WAIT);
-        self.engine.submit_lasting(wait.arg(taken))
-    }
-    fn take_all(&self, port: &Port) -> Result<(), Error> {
-        let mut words = vec![0; FILE_TAKE_STEP as usize * REQUEST];
-        let mut driver = Driver::default();
-        let mut taken = 0_u64;
-        let mut pending = self.wait_for_requests(port, taken)?;
-        loop {
-            let count = self.wait(&mut pending)?;
-            if count == u64::from(FILE_ENDED) {
-                return Ok(());
-            }
-            self.counters.takes.add(1);
-            // A task that wrote elsewhere could report anything.
-            let count = count.min(FILE_TAKE_STEP.into()) as usize;
-            let words = &mut words[..count * REQUEST];
-            port.copied.read_at(0, words)?;
-            let records = words.chunks_exact(REQUEST);
-            let records: Vec<DevFileRequest> = records.map(record_of).collect();
-            let is_page =
-                |record: &&DevFileRequest| matches!(op_of(record), FILE_PAGE | FILE_PREFETCH);
-            let (pages, others): (Vec<&_>, Vec<&_>) = records.iter().partition(is_page);
-            {
-                let answered = records.iter().filter(|r| op_of(r) != FILE_PREFETCH).count() as u64;
-                let mut work = self.work();
-                work.in_flight += answered;
-                work.unanswered += answered;
-                if !self.is_lost() {
-                    work.outside += answered;
-                    self.engine.begin_outside(answered);
-                }
-            }
-            // Their slots are free: tasks make requests while these are taken in.
-            taken += count as u64;
-            pending = self.wait_for_requests(port, taken)?;
-            for round in others.chunks(ROUND) {
-                driver.begin(self.workers);
-                let (mut times, mut jobs) = (Vec::new(), Vec::new());
-                for record in round {
-                    self.accept(record, &mut driver, &mut times, &mut jobs);
-                }
-                // To wake a thread takes longer than a lone read of what the system has in its cache.
-                let alone = match jobs.as_slice() {
-                    [job] => count == 1 && self.reads_itself(job),
-                    _ => false,
-                };
-                if !alone {
-                    self.push_jobs(jobs);
-                }
-                self.ask_clock(times);
-                self.deliver();
-            }
-            if !pages.is_empty() {
-                self.accept_pages(&pages);
-                self.deliver();
-            }
-            let mut work = self.work();
-            while work.in_flight - work.waiting >= IN_FLIGHT && !self.is_lost() {
-                work = self.room.wait(work);
-            }
-        }
-    }
-    /// Takes one request in, which is counted as in flight. What is asked of timers goes to `times`, and what workers do to `jobs`: one
-    /// lock and one bell serve all of a round.
-    fn accept(
-        &self,
-        record: &DevFileRequest,
-        driver: &mut Driver,
-        times: &mut Vec<(OfTime, After)>,
-        jobs: &mut Vec<Job>,
-    ) {
-        let mut after = after(record);
-        if !self.takes_bytes(&mut after) {
-            return self.finish(after, Err(FileErrno::NOBUFS));
-        }
-        let mut closed = None;
-        let asked = decode(record, &self.memory).and_then(|asked| match asked {
-            Asked::Open { .. }
-            | Asked::List { .. }
-            | Asked::Time(_)
-            | Asked::Network(_)
-            | Asked::Cancel { .. }
-            | Asked::Socket { .. } => Ok((None, asked)),
-            Asked::Of { handle, op, within } => {
-                let file = match self.handles.get(handle).ok_or(FileErrno::BADF)? {
-                    Open::File(file) => file,
-                    Open::Timer if matches!(op, Op::Close(_)) => {
-                        return Ok((None, Asked::Time(OfTime::Stop(handle))));
-                    }
-                    Open::Socket(socket) if matches!(op, Op::Close(_)) => {
-                        self.handles.remove(handle);
-                        closed = Some(socket);
-                        return Ok((None, Asked::Of { handle, op, within }));
-                    }
-                    Open::Timer | Open::Socket(_) => return Err(FileErrno::BADF),
-                };
-                // The handle of a cached file stays until its pages have left.
-                if matches!(op, Op::Close(_)) && file.cached.is_none() {
-                    self.handles.remove(handle);
-                }
-                Ok((Some(file), Asked::Of { handle, op, within }))
-            }
-        });
-        let mut ready = Vec::new();
-        if let Some(socket) = closed {
-            return self.close_socket(&socket, after);
-        }
-        match asked {
-            Err(error) => self.finish(after, Err(error)),
-            Ok((Some(file), Asked::Of { op, within, .. })) => {
-                let after = self.limited(after, within, || Limited::File(file.clone()));
-                file.push(Request { op, after }, &mut ready);
-                jobs.extend(ready.into_iter().map(|r| Job::Of(file.clone(), r)));
-                // The thread that waits may have looked for it before it was in line.
-                if let Some((at, number)) = after.deadline {
-                    self.push_jobs(jobs.drain(..));
-                    if at <= Instant::now() {
-                        self.give_up_file(&file, Name::Deadline(number), FileErrno::TIMEDOUT);
-                    }
-                }
-            }
-            Ok((
-                _,
-                Asked::Open {
-                    dir,
-                    how,
-                    path,
-                    room,
-                },
-            )) => {
-                jobs.push(Job::Open {
-                    dir,
-                    how,
-                    path,
-                    room,
-                    after,
-                });
-            }
-            Ok((_, Asked::List { dir, path, to })) => {
-                jobs.push(Job::List {
-                    dir,
-                    path,
-                    to,
-                    after,
-                });
-            }
-            Ok((_, Asked::Time(asked))) => times.push((asked, after)),
-            Ok((_, Asked::Network(asked))) => self.ask_network(&asked, after, driver),
-            Ok((_, Asked::Cancel { handle, note })) => match self.handles.get(handle) {
-                Some(Open::Socket(socket)) => self.cancel(&socket, note, after),
-                // A wait for the timer may be among those.
-                Some(Open::Timer) => times.push((OfTime::Cancel { handle, note }, after)),
-                Some(Open::File(file)) => {
-                    // It finds requests where they wait.
-                    self.push_jobs(jobs.drain(..));
-                    self.give_up_file(&file, Name::Note(note), FileErrno::CANCELED);
-                    self.finish(after, Ok(0));
-                }
-                None => self.finish(after, Err(FileErrno::BADF)),
-            },
-            Ok((_, Asked::Socket { handle, op, within })) => match self.handles.get(handle) {
-                Some(Open::Socket(socket)) => self.ask_socket(&socket, op, within, after, driver),
-                Some(_) => self.finish(after, Err(FileErrno::NOTSOCK)),
-                None => self.finish(after, Err(FileErrno::BADF)),
-            },
-            Ok((None, Asked::Of { .. })) => unreachable!("a request of a file has its file"),
-        }
-    }
     pub(crate) fn start(&self, file: &Arc<OpenFile>, ready: Vec<Request>) {
         if !ready.is_empty() {
-            self.push_jobs(ready.into_iter().map(|r| Job::Of(file.clone(), r)));
+            let mut jobs = Vec::new();
+            self.cut_requests(file, ready, &mut jobs);
+            self.push_jobs(jobs);
+        }
+    }
+    /// Whether threads have many reads on their way at a time. Else each waits for one after the other.
+    pub(crate) fn has_rings(&self) -> bool {
+        !self.wakes.is_empty()
+    }
+    /// Makes jobs of requests of a file that can be done now.
+    pub(crate) fn cut_requests(
+        &self,
+        file: &Arc<OpenFile>,
+        ready: Vec<Request>,
+        jobs: &mut Vec<Job>,
+    ) {
+        let mut cut = Cut::new(READS_EACH, BYTES_EACH);
+        for request in ready {
+            let class = request.after.class;
+            let joins = match self.shared_bytes(file, &request) {
+                Some(bytes) => cut.joins(bytes),
+                None => {
+                    cut.end();
+                    false
+                }
+            };
+            match jobs.last_mut() {
+                Some(Job::Of(_, requests)) if joins && requests[0].after.class == class => {
+                    requests.push(request);
+                }
+                _ => jobs.push(Job::Of(file.clone(), vec![request])),
+            }
+        }
+    }
+    /// The bytes of a read that one thread may do together with others.
+    fn shared_bytes(&self, file: &OpenFile, request: &Request) -> Option<u64> {
+        match &request.op {
+            Op::Read { to, .. } if self.has_rings() && file.is_for_ring() => {
+                (request.after.class != RequestClass::Background).then_some(to.len() as u64)
+            }
+            _ => None,
         }
     }
     /// Notes what a request has ended with. The thread hands it over at the end of its round.
@@ -602,7 +467,7 @@ impl Server {
                 self.finish(after, opened);
             }
             Job::Socket(socket) => self.drive(&socket, driver),
-            Job::Read(runs) => self.read_pages(runs),
+            Job::Read(file, runs) => self.read_pages(&file, runs),
             Job::Write(pages) => self.write_pages(pages),
             Job::Rest {
                 file,
@@ -611,9 +476,6 @@ impl Server {
                 after,
                 before,
             } => self.do_rest(&file, cached, asked, after, before),
-            Job::Of(file, request) if self.is_of_cache(&file, &request) => {
-                self.ask(file, &request);
-            }
             Job::List {
                 dir,
                 path,
@@ -623,9 +485,15 @@ impl Server {
                 let listed = execute::list(self.grant(dir), &path, &to);
                 self.finish(after, listed);
             }
-            Job::Of(file, request) => {
-                let result = execute::of_file(&self.system, &file, &request.op);
-                self.complete(&file, request.after, result);
+            Job::Of(file, requests) => {
+                for request in requests {
+                    if self.is_of_cache(&file, &request) {
+                        self.ask(file.clone(), &request);
+                    } else {
+                        let result = execute::of_file(&self.system, &file, &request.op);
+                        self.complete(&file, request.after, result);
+                    }
+                }
             }
         }
         if class == RequestClass::Background {
@@ -633,6 +501,34 @@ impl Server {
         }
     }
 
+    /// Ends requests of files that were jobs, with one lock for all; others of their handles may begin.
+    pub(crate) fn complete_all(&self, ended: &[EndedRequest]) {
+        if ended.is_empty() {
+            return;
+        }
+        let deadlines = ended.iter().filter_map(|end| end.after.deadline);
+        if deadlines.clone().next().is_some() {
+            let mut state = self.waits.state();
+            deadlines.for_each(|deadline| drop(state.deadlines.remove(&deadline)));
+        }
+        let failed = ended.iter().filter(|end| end.result.is_err()).count();
+        let bytes: u64 = ended.iter().map(|end| u64::from(end.after.bytes)).sum();
+        {
+            let mut work = self.work();
+            work.bytes -= bytes;
+            work.end(ended.iter().map(|end| end.after.done(end.result)), failed);
+            ended.iter().for_each(|end| work.jobs.done(end.after.class));
+        }
+        let mut jobs = Vec::new();
+        for of in ended.chunk_by(|one, next| Arc::ptr_eq(&one.file, &next.file)) {
+            let (file, mut ready) = (&of[0].file, Vec::new());
+            file.done(of.len(), &mut ready);
+            self.cut_requests(file, ready, &mut jobs);
+        }
+        if !jobs.is_empty() {
+            self.push_jobs(jobs);
+        }
+    }
     /// Ends a request of a file; others of its handle may begin.
     pub(crate) fn complete(
         &self,
@@ -642,22 +538,7 @@ impl Server {
     ) {
         self.finish(after, result);
         let mut ready = Vec::new();
-        file.done(&mut ready);
+        file.done(1, &mut ready);
         self.start(file, ready);
     }
-
-    /// Closes the ring of requests.
-    pub(crate) fn close(&self, port: &Port) -> Result<(), Error> {
-        let task = port.task(FILE_DOOR_CLOSE);
-        self.engine.submit(task)?.wait().map(drop)
-    }
-}
-
-/// A request, from its words.
-fn record_of(words: &[u64]) -> DevFileRequest {
-    let mut bytes = [0; REQUEST * 8];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-        to.copy_from_slice(&word.to_ne_bytes());
-    }
-    DevFileRequest::from_bytes(&bytes)
 }

@@ -7,7 +7,7 @@
 //! the range or the frames that are filled, the vector of parts and the file. A place is not left before that, and a drop waits for all.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use io_uring::{IoUring, opcode, types};
@@ -176,9 +176,9 @@ impl<T> Mover<T> {
     /// # Safety
     /// - The ranges are valid for writes as long as `what` lives, and nothing else uses them.
     /// - The descriptor is open as long as `what` lives.
-    pub(crate) unsafe fn push(&mut self, what: T, file: &impl AsRawFd, asked: Asked) {
+    pub(crate) unsafe fn push(&mut self, what: T, file: RawFd, asked: Asked) {
         let place = self.free.pop().expect("the caller looks for room");
-        let fd = types::Fd(file.as_raw_fd());
+        let fd = types::Fd(file);
         let mut kept = Vec::new();
         let entry = match asked {
             Asked::Read { to, len, from } => {
@@ -296,7 +296,7 @@ mod tests {
                     }
                 };
                 // SAFETY: the vector's bytes stay where they are, and the file outlives the mover's use.
-                unsafe { mover.push((place, to), &file, asked) };
+                unsafe { mover.push((place, to), file.as_raw_fd(), asked) };
             }
             assert_eq!(mover.room(), 0);
             let mut count = 0;
@@ -326,13 +326,13 @@ mod tests {
                 from,
             };
             // SAFETY: as above.
-            unsafe { mover.push(to, &file, asked) };
+            unsafe { mover.push(to, file.as_raw_fd(), asked) };
             mover.turn(true);
             let ended = mover.take_ended();
             assert_eq!(ended.iter().map(|end| end.1).collect::<Vec<_>>(), [found]);
         }
         // SAFETY: nothing is written.
-        unsafe { mover.push(Vec::new(), &file, Asked::Sync) };
+        unsafe { mover.push(Vec::new(), file.as_raw_fd(), Asked::Sync) };
         mover.turn(true);
         assert_eq!(mover.take_ended(), [(Vec::new(), 0)]);
     }
@@ -351,7 +351,7 @@ mod tests {
             from: u64::MAX,
         };
         // SAFETY: as above.
-        unsafe { mover.push(to, &reader, asked) };
+        unsafe { mover.push(to, reader.as_raw_fd(), asked) };
         let wake = mover.wake.clone();
         let begin = Instant::now();
         std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
 //! The frames of a cache, as the host knows them.
 
+use crate::lists::List;
 use crate::pager::CachedFile;
 
 /// What is in a frame.
@@ -22,7 +23,7 @@ pub(crate) enum Phase {
 
 /// A frame.
 #[derive(Debug)]
-pub(crate) struct Frame<W> {
+pub(crate) struct Frame {
     pub(crate) phase: Phase,
     pub(crate) file: CachedFile,
     /// The number of the page's word.
@@ -30,13 +31,13 @@ pub(crate) struct Frame<W> {
     /// Whether the word gets the mark.
     pub(crate) mark: bool,
     /// Tasks that wait for the page: while it is read, and until it is known whether it has left.
-    pub(crate) waiters: Vec<W>,
+    pub(crate) waiters: List,
 }
 
 /// All frames.
 #[derive(Debug)]
-pub(crate) struct Frames<W> {
-    pub(crate) all: Vec<Frame<W>>,
+pub(crate) struct Frames {
+    pub(crate) all: Vec<Frame>,
     /// The free ones; the last is the next to be used.
     pub(crate) free: Vec<u32>,
     /// The frame of each word plus one; 0: none.
@@ -44,14 +45,14 @@ pub(crate) struct Frames<W> {
     hand: u32,
 }
 
-impl<W> Frames<W> {
+impl Frames {
     pub(crate) fn new(frames: u32, words: u64) -> Self {
         let frame = |_| Frame {
             phase: Phase::Free,
             file: CachedFile(0),
             word: 0,
             mark: false,
-            waiters: Vec::new(),
+            waiters: List::default(),
         };
         Self {
             all: (0..frames).map(frame).collect(),
@@ -60,7 +61,7 @@ impl<W> Frames<W> {
             hand: 0,
         }
     }
-    pub(crate) fn at(&mut self, frame: u32) -> &mut Frame<W> {
+    pub(crate) fn at(&mut self, frame: u32) -> &mut Frame {
         &mut self.all[frame as usize]
     }
     /// The frame of a page.

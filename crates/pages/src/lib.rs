@@ -14,6 +14,8 @@ mod word;
 #[cfg(not(loom))]
 mod frames;
 #[cfg(not(loom))]
+mod lists;
+#[cfg(not(loom))]
 mod pager;
 #[cfg(not(loom))]
 mod regions;
@@ -27,6 +29,7 @@ mod simulation;
 
 #[cfg(not(loom))]
 pub use pager::{
-    CachedFile, Done, Order, OrderKind, PageStats, Pager, Run, Shape, Step, Wanted, WriteBack,
+    CachedFile, Done, FrameList, Order, OrderKind, PageStats, Pager, Run, Shape, Step, Wanted,
+    WriteBack,
 };
 pub use word::{Acquired, Evicted, Eviction, Word, filled};

@@ -9,11 +9,14 @@
 //! miss the page, and the answer decides: they go on if the page is still there, and else the page is read for them.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Deref;
 
 use everwarp_contract::errno::{ERRNO_BADF, ERRNO_BUSY, ERRNO_FBIG, ERRNO_INVAL, ERRNO_NOBUFS};
 use everwarp_contract::pages::{PAGE_GONE, PAGE_IS_DIRTY};
 
 use crate::frames::{Frames, Phase};
+use crate::lists::{List, Lists};
 use crate::regions::Regions;
 use crate::streams::{Ahead, Streams};
 use crate::word::{Eviction, filled};
@@ -40,6 +43,56 @@ pub struct Shape {
     pub shorter: u32,
 }
 
+/// The frames of pages that are read together. Mostly it is one, and needs no memory of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrameList {
+    /// The frame of the only page.
+    One(u32),
+    /// Those of two pages or more.
+    More(Vec<u32>),
+}
+
+impl FrameList {
+    fn push(&mut self, frame: u32) {
+        match self {
+            Self::One(first) => *self = Self::More(vec![*first, frame]),
+            Self::More(all) => all.push(frame),
+        }
+    }
+}
+
+impl Deref for FrameList {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::One(frame) => std::slice::from_ref(frame),
+            Self::More(frames) => frames,
+        }
+    }
+}
+
+/// Hashes the number of a word by a multiplication (Knuth, The Art of Computer Programming, volume 3, section 6.4): the numbers are the
+/// host's own, so no task can choose them to collide.
+#[derive(Debug, Default)]
+struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The table takes its place from the low bits, and what it compares first from the high ones.
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
 /// Pages that are read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -48,7 +101,7 @@ pub struct Run {
     /// The first page.
     pub first: u64,
     /// The frame of each page.
-    pub frames: Vec<u32>,
+    pub frames: FrameList,
     /// How many bytes the file has of them. The rest of the last frame is to be zeroed.
     pub bytes: u64,
     /// The number of the first page's word; those of the others follow.
@@ -231,18 +284,20 @@ struct Clearing<T> {
 #[derive(Debug)]
 pub struct Pager<W, T> {
     shape: Shape,
-    frames: Frames<W>,
+    frames: Frames,
+    /// The tasks that wait for pages.
+    lists: Lists<W>,
     regions: Regions,
     files: Vec<Option<File<W>>>,
     /// Pages that tasks wait for and that have no frame, in order, and their words.
     waiting: VecDeque<(CachedFile, u64, u64)>,
     /// The tasks that wait for them. They hold the page, so all of them go on when it gets a frame: one that stayed behind
     /// others would keep the frame from those.
-    queued: HashMap<u64, Vec<W>>,
+    queued: HashMap<u64, List, BuildHasherDefault<WordHasher>>,
     /// Pages to be read ahead once there are frames.
     wanted: VecDeque<(CachedFile, u64)>,
-    /// Frames that were given to pages, and are not being read yet.
-    starting: Vec<(CachedFile, u64, u32)>,
+    /// The words and frames of pages that are not being read yet.
+    starting: Vec<(u64, u32)>,
     unfilled: Vec<u32>,
     dirty: Vec<u32>,
     written: Vec<(u32, u64)>,
@@ -267,10 +322,11 @@ impl<W, T> Pager<W, T> {
         Self {
             shape,
             frames: Frames::new(shape.frames, shape.words),
+            lists: Lists::new(),
             regions: Regions::new(shape.words),
             files: Vec::new(),
             waiting: VecDeque::new(),
-            queued: HashMap::new(),
+            queued: HashMap::default(),
             wanted: VecDeque::new(),
             starting: Vec::new(),
             unfilled: Vec::new(),
@@ -372,6 +428,18 @@ impl<W, T> Pager<W, T> {
         }
     }
 
+    fn fail_all(&mut self, mut waiters: List, error: u32) {
+        while let Some(waiter) = self.lists.pop(&mut waiters) {
+            self.fail(waiter, error);
+        }
+    }
+    /// Lets tasks go on that hold a page, which is in this frame.
+    fn go_on(&mut self, mut waiters: List, bits: u64) {
+        while let Some(waiter) = self.lists.pop(&mut waiters) {
+            let result = Ok(Wanted { bits });
+            self.out.done.push(Done { waiter, result });
+        }
+    }
     fn fail(&mut self, waiter: W, error: u32) {
         let result = Err(error);
         self.out.done.push(Done { waiter, result });
@@ -403,7 +471,7 @@ impl<W, T> Pager<W, T> {
         if let Some(frame) = self.frames.of(word) {
             let record = self.frames.at(frame);
             if matches!(record.phase, Phase::Reading | Phase::Leaving) {
-                record.waiters.push(waiter);
+                self.lists.push(&mut record.waiters, waiter);
             } else {
                 let bits = filled(frame, false);
                 let result = Ok(Wanted { bits });
@@ -418,18 +486,20 @@ impl<W, T> Pager<W, T> {
             if tasks.is_empty() {
                 self.waiting.push_back((file, page, word));
             }
-            tasks.push(waiter);
+            self.lists.push(tasks, waiter);
             return;
         }
-        self.start(file, page, word, vec![waiter]);
+        let mut waiters = List::default();
+        self.lists.push(&mut waiters, waiter);
+        self.start(file, page, word, waiters);
     }
     /// Reads a page into a free frame, and others ahead of it.
-    fn start(&mut self, file: CachedFile, page: u64, word: u64, waiters: Vec<W>) {
+    fn start(&mut self, file: CachedFile, page: u64, word: u64, waiters: List) {
         let Some(frame) = self.frames.occupy(file, word, false) else {
             return;
         };
         self.frames.at(frame).waiters = waiters;
-        self.starting.push((file, page, frame));
+        self.starting.push((word, frame));
         let most = self.ahead_most();
         let ahead = self
             .file_mut(file)
@@ -464,7 +534,7 @@ impl<W, T> Pager<W, T> {
             return;
         }
         if let Some(frame) = self.frames.occupy(file, word, mark) {
-            self.starting.push((file, page, frame));
+            self.starting.push((word, frame));
         }
     }
     /// A task will want pages.
@@ -489,13 +559,15 @@ impl<W, T> Pager<W, T> {
             let Some((file, page, word)) = self.waiting.pop_front() else {
                 break;
             };
-            let tasks = self.queued.remove(&word).unwrap_or_default();
-            let f = self.file_mut(file);
-            if let Some(f) = f.filter(|f| f.blocked.is_some_and(|from| page >= from)) {
-                f.deferred
-                    .extend(tasks.into_iter().map(|task| (page, task)));
+            let mut tasks = self.queued.remove(&word).unwrap_or_default();
+            let blocked = self.file(file).and_then(|f| f.blocked);
+            if blocked.is_some_and(|from| page >= from) {
+                while let Some(task) = self.lists.pop(&mut tasks) {
+                    // It is deferred.
+                    self.want(file, page, task);
+                }
             } else if let Err(error) = self.check(file, page) {
-                tasks.into_iter().for_each(|task| self.fail(task, error));
+                self.fail_all(tasks, error);
             } else {
                 self.start(file, page, word, tasks);
             }
@@ -510,20 +582,23 @@ impl<W, T> Pager<W, T> {
     /// Joins the reads that were started.
     fn read_together(&mut self) {
         let mut starting = std::mem::take(&mut self.starting);
-        starting.sort_unstable_by_key(|(file, page, _)| (*file, *page));
+        // A file's words are together, in the order of its pages.
+        starting.sort_unstable();
         let mut runs: Vec<Run> = Vec::new();
-        for (file, page, frame) in starting {
+        for (word, frame) in starting.drain(..) {
             let page_size = self.page_size();
-            let size = self.file(file).map_or(0, |f| f.size);
+            let record = self.frames.at(frame);
+            let (file, mark) = (record.file, u64::from(record.mark));
+            let is_ahead = record.waiters.is_empty();
+            let (first, size) = self.file(file).map_or((word, 0), |f| (f.first, f.size));
+            let page = word - first;
             let bytes = size.saturating_sub(page * page_size).min(page_size);
             self.stats.read += 1;
-            let record = self.frames.at(frame);
-            let (word, mark) = (record.word, u64::from(record.mark));
-            self.stats.ahead += u64::from(record.waiters.is_empty());
+            self.stats.ahead += u64::from(is_ahead);
             match runs.last_mut() {
                 Some(run)
                     if run.file == file
-                        && run.first + run.frames.len() as u64 == page
+                        && run.word + run.frames.len() as u64 == word
                         && run.frames.len() < RUN_MOST =>
                 {
                     run.marks |= mark << run.frames.len();
@@ -533,15 +608,16 @@ impl<W, T> Pager<W, T> {
                 _ => runs.push(Run {
                     file,
                     first: page,
-                    frames: vec![frame],
+                    frames: FrameList::One(frame),
                     bytes,
                     word,
                     marks: mark,
                 }),
             }
         }
+        self.starting = starting;
         self.stats.runs += runs.len() as u64;
-        self.out.reads.extend(runs);
+        self.out.reads.append(&mut runs);
     }
     /// A read is done: `got` bytes are there; if there are fewer than the file should have, `error` says why. `named` has a bit for
     /// each page whose word has its [bits](Run::bits) already, the lowest for the first page; it is of no use for pages that have
@@ -550,7 +626,7 @@ impl<W, T> Pager<W, T> {
         self.rests = false;
         let page_size = self.page_size();
         let single = run.frames.len() == 1;
-        for (at, frame) in run.frames.into_iter().enumerate() {
+        for (at, &frame) in run.frames.iter().enumerate() {
             let bit = |bits: u64| bits >> at & 1;
             let before = at as u64 * page_size;
             let wants = run.bytes.saturating_sub(before).min(page_size);
@@ -559,9 +635,8 @@ impl<W, T> Pager<W, T> {
                 self.arrived(frame, bit(named) == 1);
             } else if single {
                 let error = error.unwrap_or(self.shape.shorter);
-                for waiter in std::mem::take(&mut self.frames.at(frame).waiters) {
-                    self.fail(waiter, error);
-                }
+                let waiters = self.frames.at(frame).waiters.take();
+                self.fail_all(waiters, error);
                 self.frames.vacate(frame);
             } else {
                 // Which of the pages failed shows when each is read by itself.
@@ -569,7 +644,7 @@ impl<W, T> Pager<W, T> {
                 self.out.reads.push(Run {
                     file: run.file,
                     first: run.first + at as u64,
-                    frames: vec![frame],
+                    frames: FrameList::One(frame),
                     bytes: wants,
                     word: run.word + at as u64,
                     marks: bit(run.marks),
@@ -587,10 +662,8 @@ impl<W, T> Pager<W, T> {
             return;
         }
         record.phase = Phase::Here;
-        for waiter in std::mem::take(&mut record.waiters) {
-            let result = Ok(Wanted { bits });
-            self.out.done.push(Done { waiter, result });
-        }
+        let waiters = record.waiters.take();
+        self.go_on(waiters, bits);
     }
     /// Writes are done, or have failed.
     pub fn write_done(&mut self, write: &WriteBack, result: Result<(), u32>) {
@@ -688,7 +761,7 @@ impl<W, T> Pager<W, T> {
         let error = self.failing.unwrap_or(ERRNO_NOBUFS);
         for (_, _, word) in std::mem::take(&mut self.waiting) {
             let tasks = self.queued.remove(&word).unwrap_or_default();
-            tasks.into_iter().for_each(|task| self.fail(task, error));
+            self.fail_all(tasks, error);
         }
         self.stats.skipped += self.wanted.len() as u64;
         self.wanted.clear();
@@ -904,10 +977,10 @@ impl<W, T> Pager<W, T> {
                 OrderKind::Evict(_) if answer == u64::from(PAGE_GONE) => {
                     self.stats.evicted += 1;
                     // These have missed the page after it had left.
-                    let waiters = std::mem::take(&mut self.frames.at(frame).waiters);
+                    let mut waiters = self.frames.at(frame).waiters.take();
                     self.frames.vacate(frame);
                     let first = self.file(file).map_or(0, |f| f.first);
-                    for waiter in waiters {
+                    while let Some(waiter) = self.lists.pop(&mut waiters) {
                         self.want(file, word - first, waiter);
                     }
                 }
@@ -915,10 +988,8 @@ impl<W, T> Pager<W, T> {
                     let dirty = answer == u64::from(PAGE_IS_DIRTY);
                     // These have missed it before it was there. They hold it, so it has not left.
                     let bits = filled(frame, false);
-                    for waiter in std::mem::take(&mut self.frames.at(frame).waiters) {
-                        let result = Ok(Wanted { bits });
-                        self.out.done.push(Done { waiter, result });
-                    }
+                    let waiters = self.frames.at(frame).waiters.take();
+                    self.go_on(waiters, bits);
                     match origin {
                         Origin::Clock if dirty => {
                             self.frames.at(frame).phase = Phase::Taking;

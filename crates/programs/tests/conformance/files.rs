@@ -37,6 +37,7 @@ pub(crate) const ALL: &[Case] = cases![
     files_that_are_dropped_while_parked_end,
     files_check_their_sizes_and_doors,
     files_cancel_requests_that_wait,
+    files_cancel_some_of_the_reads_of_a_job,
     files_give_up_at_a_deadline,
     files_in_the_background_let_others_pass,
     files_limit_the_bytes_in_flight,
@@ -906,6 +907,41 @@ fn files_cancel_requests_that_wait(select: Select) {
     assert_eq!(results[4], Some(Ok(0)));
     let stats = files.stats().expect("there are counters");
     assert_eq!((stats.open, stats.in_flight), (0, 0));
+}
+
+/// Reads that come together are one job. Two stats keep both threads busy while it waits.
+fn files_cancel_some_of_the_reads_of_a_job(select: Select) {
+    let engine = start(select);
+    let (files, handle) = slow(&engine, Duration::from_millis(1000), true, 0);
+    let to = shared(&files, &[0; 4096]);
+    let stat = DevFileStep::new(Op::Stat, handle, 0, address(&to), 0);
+    let read = DevFileStep::new(Op::Read, handle, 0, address(&to), 512);
+    let cancel = |note: u64| DevFileStep::new(Op::Cancel, handle, note, 0, 0);
+    let steps = [stat, stat, read, read, read, read, cancel(3), cancel(5)];
+    let script = script(&engine, &files, &steps);
+    let mut pending = Vec::new();
+    for steps in [0..2, 2..6, 6..8] {
+        let count = steps.len() as u64;
+        let before = files.stats().expect("there are counters");
+        let done = before.served + before.failed + before.in_flight;
+        let tasks: Vec<_> = steps.map(|step| script.task(step, 1)).collect();
+        pending.push(engine.submit_batch(&tasks).expect("there is room"));
+        wait_until("the host has them", || {
+            let now = files.stats().expect("there are counters");
+            now.served + now.failed + now.in_flight == done + count
+        });
+    }
+    for some in &mut pending {
+        some.wait().expect("they end");
+    }
+    let results = script.results().expect("they can be read");
+    assert_eq!(results[..2], [Some(Ok(0)); 2], "{results:?}");
+    let (whole, canceled) = (Some(Ok(512)), Some(Err(FileErrno::CANCELED)));
+    let reads = [whole, canceled, whole, canceled];
+    assert_eq!(results[2..6], reads, "{results:?}");
+    assert_eq!(results[6..], [Some(Ok(0)); 2], "{results:?}");
+    let stats = files.stats().expect("there are counters");
+    assert_eq!((stats.failed, stats.in_flight), (2, 0), "{stats:?}");
 }
 
 /// What a read may end with.

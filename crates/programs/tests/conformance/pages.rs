@@ -20,6 +20,7 @@ use crate::support::{Case, random, wait_until};
 
 pub(crate) const ALL: &[Case] = cases![
     pages_keep_every_addition,
+    pages_of_more_threads_than_cores_keep_every_addition,
     pages_of_one_miss_are_read_once,
     pages_that_are_all_held_are_an_error,
     pages_of_a_file_that_shrinks,
@@ -134,6 +135,45 @@ fn pages_keep_every_addition(select: Select) {
         }
         assert!(numbers_of(folder.path()) == expected, "{frames} frames");
     }
+}
+
+/// Threads leave events for the one that takes them to the pager, and pass that on.
+fn pages_of_more_threads_than_cores_keep_every_addition(select: Select) {
+    let engine = start(select);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (frames, walkers, steps, seed) = (128, 1000, 60, 4);
+    let pages = 8 * frames;
+    let (file, mut expected) = numbers(folder.path(), pages);
+    let count = expected.len() as u64;
+    let config = FilesConfig {
+        threads: (2 * cores).clamp(8, 64) as u32,
+        ..config(frames)
+    };
+    let walk = Walk::new(&engine, config, file, pages * PAGE, walkers, seed);
+    let walk = walk.expect("there is memory");
+    for _ in 0..2 {
+        let tasks = walk.tasks(steps).expect("there is room");
+        let added = run(&engine, &tasks);
+        assert_eq!(added, (u64::from(walkers) * steps, 0));
+        for walker in 0..walkers {
+            for left in 1..=steps {
+                expected[choice(seed, walker, left, count) as usize] += 1;
+            }
+        }
+    }
+    let synced = run(&engine, &[walk.ask(SYNC, walk.handle, 0)]);
+    assert_eq!(synced, (1, 0));
+    assert!(numbers_of(folder.path()) == expected);
+    let stats = walk.files.page_stats().expect("there is a cache");
+    let own = walk.files.stats().expect("there are counters");
+    assert!(stats.evicted > pages && stats.failed == 0, "{stats:?}");
+    // Each turn of the pager has some events.
+    let events = stats.missed + stats.runs + stats.written + stats.order_batches;
+    assert!(
+        own.page_turns > 0 && own.page_turns <= events,
+        "{own:?} {stats:?}"
+    );
 }
 
 fn pages_of_one_miss_are_read_once(select: Select) {

@@ -192,6 +192,7 @@ fn emit_counted(
         .raw("evicted", pages.evicted as f64)
         .raw("orders", pages.orders as f64)
         .raw("orders_each_batch", each(pages.orders, pages.order_batches))
+        .raw("misses_each_turn", each(pages.missed, own.page_turns))
         .raw("order_wait_s", own.order_wait.as_secs_f64())
         .raw("lock_wait_s", own.lock_wait.as_secs_f64());
     cx.emit_as(name, row)
