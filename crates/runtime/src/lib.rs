@@ -88,4 +88,4 @@ pub use everwarp_engine::{
     PreparedImage, Program, ProgramRef, Shape, TaskCx, Twin, TwinClosure, TwinFn, program,
 };
 #[doc(hidden)] // for the command and for the hosts of processes
-pub use everwarp_engine::{identifier, trace};
+pub use everwarp_engine::{identifier, trace, turn_name};

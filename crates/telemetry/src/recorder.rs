@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use crate::clock;
 use crate::histogram::{Histogram, add};
 use crate::level::Level;
-use crate::trace::{Event, EventKind, NameId, Ring, tracer};
+use crate::trace::{Event, EventKind, HANDLER, NameId, Ring, TASK, tracer};
 
 /// Function ids of an engine.
 const FUNCTIONS: usize = 1024;
@@ -45,6 +45,8 @@ pub struct FunctionTimes {
 struct FunctionRecord {
     calls: AtomicU64,
     name: AtomicU32,
+    /// Of turns of actors: what the handling of a message is called.
+    handler: AtomicU32,
     times: OnceLock<Box<FunctionTimes>>,
 }
 
@@ -157,15 +159,17 @@ impl EngineRecorder {
     pub fn workers(&self) -> &[Arc<WorkerRecorder>] {
         &self.workers
     }
-    /// Says what a function is called in a trace.
-    pub fn name(&self, function: u32, name: &str) {
+    /// Says what a function is called in a trace, and of which kind of actors it runs turns, if it does.
+    pub fn name(&self, function: u32, name: &str, kind: Option<&str>) {
         let Some(tracer) = tracer().filter(|_| self.level == Level::Trace) else {
             return;
         };
-        let id = tracer.name("task", name);
+        let id = tracer.name(TASK, name);
+        let handler = kind.map_or(NameId::default(), |kind| tracer.name(HANDLER, kind));
         for worker in &self.workers {
             let record = &worker.functions[function as usize % FUNCTIONS];
             record.name.store(id.0, Ordering::Relaxed);
+            record.handler.store(handler.0, Ordering::Relaxed);
         }
     }
 }
@@ -414,15 +418,10 @@ impl Handling {
             return;
         }
         let (state, end) = (&*self.0, clock::now());
-        if self.traced()
-            && let Some(tracer) = tracer()
-        {
-            let name = tracer.name("handler", "handle a message");
-            let event = Event {
-                kind: EventKind::HandleCell,
-                ..Event::slice(name, begin, end, tag.into(), cell)
-            };
-            self.event(event);
+        if self.traced() {
+            let record = &state.recorder.functions[function as usize % FUNCTIONS];
+            let name = NameId(record.handler.load(Ordering::Relaxed));
+            self.event(Event::handler(name, begin, end, tag.into(), cell));
         }
         if state.countdown.get() != 0 {
             return;

@@ -1,7 +1,10 @@
-//! `--trace` on a GPU: what each warp ran of native programs, and the processes of modules, whose times are measured, too. Without a GPU every case is reported as ignored.
+//! `--trace` on a GPU: what each warp ran of native programs, handlers of actors and their messages, and the processes of modules,
+//! whose times are measured, too. Without a GPU every case is reported as ignored.
 
 #![cfg(target_os = "linux")]
 
+#[path = "../watch/handlers.rs"]
+mod handlers;
 #[path = "../watch/perfetto.rs"]
 #[allow(dead_code, reason = "the tests of the CPU engine use all of it")]
 mod perfetto;
@@ -9,10 +12,13 @@ mod perfetto;
 #[allow(dead_code, reason = "the tests of the CPU engine use all of it")]
 mod sandbox;
 
+use everwarp::actor::Tell;
 use everwarp::process::{Command, Host, Module, Output};
-use everwarp::{Device, Select};
+use everwarp::{Device, Select, telemetry};
+use everwarp_programs::actor_shapes::{self, BLOCK, LINK, PASS, SHAPES, WARP};
 use everwarp_testkit::{cases, run_on_gpu};
 
+use crate::handlers::{ASKS, RING, check, check_asks, check_ring};
 use crate::perfetto::{Trace, read};
 use crate::sandbox::{Sandbox, words};
 
@@ -20,8 +26,12 @@ const CASES: &[(&str, fn())] = cases![
     slices_have_all_tasks_of_warps,
     tasks_of_warps_and_blocks_are_slices,
     a_small_trace_keeps_the_last_slices_and_counts_the_others,
+    handlers_of_lanes_lie_within_turns_and_messages_have_flows_to_them,
+    a_small_trace_of_actors_has_no_flow_without_an_end,
     processes_and_their_host_calls_are_slices,
-    times_of_processes_are_those_of_their_host
+    times_of_processes_are_those_of_their_host,
+    // The last one: this program is traced from then on.
+    calls_of_warps_and_blocks_are_slices_of_handlers
 ];
 
 const HELLO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
@@ -99,6 +109,71 @@ fn a_small_trace_keeps_the_last_slices_and_counts_the_others() {
     assert!(tasks(&trace, "fib/sum").0 > 100, "{said}");
 }
 
+fn handlers_of_lanes_lie_within_turns_and_messages_have_flows_to_them() {
+    // Lanes of a warp handle a message each in one slice, which says how many.
+    let (trace, said) = traced(RING, "2G");
+    assert!(!trace.lossy && said.contains("none lost"), "{said}");
+    check_ring(&trace, |handler| handler.number);
+    let handlers = trace.slices.iter().filter(|slice| slice.name == "member");
+    assert!(handlers.clone().all(|handler| handler.number <= 32));
+    assert!(handlers.count() < 1250, "lanes handle messages together");
+    let (trace, said) = traced(ASKS, "2G");
+    assert!(!trace.lossy && said.contains("none lost"), "{said}");
+    check_asks(&trace, |handler| handler.number);
+}
+
+fn a_small_trace_of_actors_has_no_flow_without_an_end() {
+    let many = ["ring", "--n", "1000", "--tokens", "500", "--hops", "500"];
+    let (trace, said) = traced(&many, "8M");
+    assert!(trace.lossy && said.contains("older ones lost"), "{said}");
+    assert!(tasks(&trace, "member").0 > 0, "{said}");
+    assert!(trace.flows.values().all(|ends| *ends == (1, 1)));
+    for handler in trace.slices.iter().filter(|slice| slice.name == "member") {
+        let flows = handler.flows.len() as u64;
+        assert!(flows <= handler.number, "{flows} of {}", handler.number);
+    }
+}
+
+fn calls_of_warps_and_blocks_are_slices_of_handlers() {
+    const MESSAGES: u64 = 100;
+    telemetry::start_trace(2 << 30).expect("nothing in this program is traced");
+    let device = Device::open(Select::Cuda).expect("a GPU");
+    let engine = device.engine().program(SHAPES.program()).start();
+    let engine = engine.expect("the engine starts");
+    let (system, calls) = actor_shapes::start(&engine, 1).expect("the system starts");
+    let launch = |kind| system.launch(kind).expect("there is room");
+    let (warp, block) = (launch(WARP), launch(BLOCK));
+    system.tell(warp, LINK, &[block.bits()]).expect("both live");
+    // The warp passes each of them on to the block.
+    let passed = (0..MESSAGES).map(|i| Tell::new(warp, PASS, &[0, i]));
+    system
+        .tell_all(&passed.collect::<Vec<_>>())
+        .expect("it lives");
+    system.settle().expect("it settles");
+    drop(system);
+    drop((calls, engine));
+    let mut file = Vec::new();
+    let written = telemetry::write_trace(&mut file).expect("there is memory");
+    assert_eq!(written.map(|written| written.lost), Some(0));
+    let trace = read(&file);
+    let by_host = [("actor_shapes/host_tell", MESSAGES + 1)];
+    check(
+        &trace,
+        "actor_shapes",
+        "warp",
+        |call| call.number,
+        by_host.into(),
+    );
+    let by_warp = [("actor_shapes/warp_turn warp", MESSAGES)];
+    check(
+        &trace,
+        "actor_shapes",
+        "block",
+        |call| call.number,
+        by_warp.into(),
+    );
+}
+
 fn processes_and_their_host_calls_are_slices() {
     let (trace, said) = run_traced(&[HELLO, "--instances", "40"], "64M");
     assert!(!trace.lossy && said.contains("none lost"), "{said}");
@@ -127,7 +202,7 @@ fn processes_and_their_host_calls_are_slices() {
 }
 
 fn times_of_processes_are_those_of_their_host() {
-    everwarp::telemetry::measure();
+    telemetry::measure();
     let device = Device::open(Select::Cuda).expect("a GPU");
     let hello = Module::from_file(HELLO).expect("it is built");
     let start = || Host::builder(&device).module(&hello).start();

@@ -1,6 +1,7 @@
 //! Engines are watched while they run: `everwarp top`, metrics, health and traces.
 
 mod book;
+mod handlers;
 mod metrics;
 mod once;
 mod perfetto;
