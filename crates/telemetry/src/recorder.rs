@@ -159,7 +159,7 @@ impl EngineRecorder {
     pub fn workers(&self) -> &[Arc<WorkerRecorder>] {
         &self.workers
     }
-    /// Says what a function is called in a trace, and of which kind of actors it runs turns, if it does.
+    /// Says what a function is called in a trace, and the kind of actors whose turns it runs, if it does.
     pub fn name(&self, function: u32, name: &str, kind: Option<&str>) {
         let Some(tracer) = tracer().filter(|_| self.level == Level::Trace) else {
             return;

@@ -7,7 +7,7 @@ use crate::perfetto::{Slice, Trace};
 /// How many messages a kind has handled, by where they were sent: the names of the slices around that.
 type Senders<'n> = BTreeMap<&'n str, u64>;
 
-/// Tokens that actors pass around a ring. None has so many at once that its mailbox is full.
+/// Tokens that actors pass around a ring. No mailbox is ever full.
 pub(crate) const RING: &[&str] = &["ring", "--n", "200", "--tokens", "50", "--hops", "20"];
 /// Actors that ask others, which reply in the cell of the ask.
 pub(crate) const ASKS: &[&str] = &["asks", "--pairs", "30", "--questions", "10"];
