@@ -292,6 +292,7 @@ impl ActorSystem {
         let at = |buffer: &Buffer<u64>| buffer.ptr().address();
         let local =
             (on_cpu || program.serves()).then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
+        local.iter().for_each(|side| side.payloads.run_on(engine));
         let ring = match on_cpu || !program.serves() {
             true => None,
             false => Some(engine.buffer(ACTOR_EVENTS as usize * RECORD)?),

@@ -57,7 +57,7 @@ mod host {
     pub use builder::EngineBuilder;
     pub use canceller::Canceller;
     pub use device::{AdapterReport, Device, Select, cuda_device_count};
-    pub use engine::Engine;
+    pub use engine::{Engine, EngineMark};
     pub use error::{Error, StuckReason};
     pub use everwarp_engine_cuda::CudaUnavailable;
     pub use host_bytes::HostBytes;
