@@ -1003,27 +1003,29 @@ impl Turns {
     fn message(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cell: u32) {
         let (mut message, mut ask) = (Message::EMPTY, None);
         if take(turn, host, cell, &mut message, &mut ask) {
-            self.watched(turn, host, cell, from_ref(&message), from_mut(&mut ask));
+            self.watched(turn, host, &[cell], from_ref(&message), from_mut(&mut ask));
         }
     }
     fn messages(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cells: &[u32]) {
         const MOST: usize = MOST_AT_ONCE as usize;
         let (mut messages, mut asks) = ([Message::EMPTY; MOST], [None; MOST]);
-        let mut count = 0;
+        let (mut count, mut came) = (0, [0; MOST]);
         for &cell in cells {
+            came[count] = cell;
             let taken = take(turn, host, cell, &mut messages[count], &mut asks[count]);
             count += usize::from(taken);
         }
         if count > 0 {
-            self.watched(turn, host, cells[0], &messages[..count], &mut asks[..count]);
+            let (messages, asks) = (&messages[..count], &mut asks[..count]);
+            self.watched(turn, host, &came[..count], messages, asks);
         }
     }
-    /// Handles messages; what is measured is kept with the cell.
+    /// Handles messages that came in these cells, and measures that.
     fn watched(
         &self,
         turn: &mut Turn<'_>,
         host: &mut TaskHost<'_>,
-        cell: u32,
+        cells: &[u32],
         messages: &[Message],
         asks: &mut [Option<u32>],
     ) {
@@ -1035,7 +1037,8 @@ impl Turns {
         let function = host.task.task().function().0;
         let system = std::ptr::from_ref(turn.table.control).addr();
         let tag = messages[0].tag();
-        watched.end(function, begin, tag, cell_key(system, cell));
+        let cells = cells.iter().map(|&cell| cell_key(system, cell));
+        watched.end(function, begin, tag, cells);
     }
     /// Handles messages, and again if the handler fails and the kind says so.
     pub(crate) fn handle(

@@ -411,9 +411,9 @@ impl Handling {
         }
     }
 
-    /// The handler has returned that [`begin`](Self::begin) returned `begin` for. Its message had this tag and came in
-    /// this cell.
-    pub fn end(&self, function: u32, begin: u64, tag: u8, cell: u64) {
+    /// The handler has returned that [`begin`](Self::begin) returned `begin` for. Its first message had this tag, and its
+    /// messages came in these cells.
+    pub fn end(&self, function: u32, begin: u64, tag: u8, cells: impl IntoIterator<Item = u64>) {
         if begin == 0 {
             return;
         }
@@ -421,7 +421,10 @@ impl Handling {
         if self.traced() {
             let record = &state.recorder.functions[function as usize % FUNCTIONS];
             let name = NameId(record.handler.load(Ordering::Relaxed));
-            self.event(Event::handler(name, begin, end, tag.into(), cell));
+            let mut cells = cells.into_iter();
+            let first = cells.next().unwrap_or(0);
+            self.event(Event::handler(name, begin, end, tag.into(), first));
+            cells.for_each(|cell| self.event(Event::send(EventKind::TakeCell, begin, cell)));
         }
         if state.countdown.get() != 0 {
             return;

@@ -12,13 +12,11 @@ mod perfetto;
 #[allow(dead_code, reason = "the tests of the CPU engine use all of it")]
 mod sandbox;
 
-use everwarp::actor::Tell;
 use everwarp::process::{Command, Host, Module, Output};
 use everwarp::{Device, Select, telemetry};
-use everwarp_programs::actor_shapes::{self, BLOCK, LINK, PASS, SHAPES, WARP};
 use everwarp_testkit::{cases, run_on_gpu};
 
-use crate::handlers::{ASKS, RING, check, check_asks, check_ring};
+use crate::handlers::{ASKS, RING, check_asks, check_calls, check_ring, trace_calls};
 use crate::perfetto::{Trace, read};
 use crate::sandbox::{Sandbox, words};
 
@@ -135,43 +133,9 @@ fn a_small_trace_of_actors_has_no_flow_without_an_end() {
 }
 
 fn calls_of_warps_and_blocks_are_slices_of_handlers() {
-    const MESSAGES: u64 = 100;
-    telemetry::start_trace(2 << 30).expect("nothing in this program is traced");
-    let device = Device::open(Select::Cuda).expect("a GPU");
-    let engine = device.engine().program(SHAPES.program()).start();
-    let engine = engine.expect("the engine starts");
-    let (system, calls) = actor_shapes::start(&engine, 1).expect("the system starts");
-    let launch = |kind| system.launch(kind).expect("there is room");
-    let (warp, block) = (launch(WARP), launch(BLOCK));
-    system.tell(warp, LINK, &[block.bits()]).expect("both live");
-    // The warp passes each of them on to the block.
-    let passed = (0..MESSAGES).map(|i| Tell::new(warp, PASS, &[0, i]));
-    system
-        .tell_all(&passed.collect::<Vec<_>>())
-        .expect("it lives");
-    system.settle().expect("it settles");
-    drop(system);
-    drop((calls, engine));
-    let mut file = Vec::new();
-    let written = telemetry::write_trace(&mut file).expect("there is memory");
-    assert_eq!(written.map(|written| written.lost), Some(0));
-    let trace = read(&file);
-    let by_host = [("actor_shapes/host_tell", MESSAGES + 1)];
-    check(
-        &trace,
-        "actor_shapes",
-        "warp",
-        |call| call.number,
-        by_host.into(),
-    );
-    let by_warp = [("actor_shapes/warp_turn warp", MESSAGES)];
-    check(
-        &trace,
-        "actor_shapes",
-        "block",
-        |call| call.number,
-        by_warp.into(),
-    );
+    let trace = trace_calls(Select::Cuda);
+    let calls = check_calls(&trace, |call| call.number);
+    assert!(calls.iter().all(|c| c.number == c.flows.len() as u64));
 }
 
 fn processes_and_their_host_calls_are_slices() {

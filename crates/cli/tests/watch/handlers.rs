@@ -2,15 +2,63 @@
 
 use std::collections::BTreeMap;
 
-use crate::perfetto::{Slice, Trace};
+use everwarp::actor::Tell;
+use everwarp::{Device, Select, telemetry};
+use everwarp_programs::actor_shapes::{self, BLOCK, LINK, PASS, SHAPES, WARP};
+
+use crate::perfetto::{Slice, Trace, read};
 
 /// How many messages a kind has handled, by where they were sent: the names of the slices around that.
 type Senders<'n> = BTreeMap<&'n str, u64>;
+
+/// Messages that the actor of [`trace_calls`] passes on.
+const CALLED: u64 = 100;
 
 /// Tokens that actors pass around a ring. No mailbox is ever full.
 pub(crate) const RING: &[&str] = &["ring", "--n", "200", "--tokens", "50", "--hops", "20"];
 /// Actors that ask others, which reply in the cell of the ask.
 pub(crate) const ASKS: &[&str] = &["asks", "--pairs", "30", "--questions", "10"];
+
+/// Traces this program, in which an actor of warp shape passes messages on to one of block shape. Each call handles several of them.
+pub(crate) fn trace_calls(select: Select) -> Trace {
+    telemetry::start_trace(2 << 30).expect("nothing in this program is traced");
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(SHAPES.program()).start();
+    let engine = engine.expect("the engine starts");
+    let (system, calls) = actor_shapes::start(&engine, 1).expect("the system starts");
+    let launch = |kind| system.launch(kind).expect("there is room");
+    let (warp, block) = (launch(WARP), launch(BLOCK));
+    system.tell(warp, LINK, &[block.bits()]).expect("both live");
+    system.settle().expect("it settles");
+    // All of them are there before the first is handled.
+    system.deactivate(&[warp]).expect("the engine runs");
+    let passed = (0..CALLED).map(|i| Tell::new(warp, PASS, &[0, i]));
+    let passed: Vec<_> = passed.collect();
+    system.tell_all(&passed).expect("it lives");
+    system.activate(&[warp]).expect("the engine runs");
+    system.settle().expect("it settles");
+    drop(system);
+    drop((calls, engine));
+    let mut file = Vec::new();
+    let written = telemetry::write_trace(&mut file).expect("there is memory");
+    assert_eq!(written.map(|written| written.lost), Some(0));
+    read(&file)
+}
+
+/// Checks the trace of [`trace_calls`]. Returns the calls of the first actor.
+pub(crate) fn check_calls(trace: &Trace, messages: impl Fn(&Slice) -> u64) -> Vec<Slice> {
+    let by_host = [("actor_shapes/host_tell", CALLED + 1)];
+    check(trace, "actor_shapes", "warp", &messages, by_host.into());
+    let by_warp = [("actor_shapes/warp_turn warp", CALLED)];
+    check(trace, "actor_shapes", "block", &messages, by_warp.into());
+    let calls = trace.slices.iter().filter(|slice| slice.name == "warp");
+    let calls: Vec<_> = calls.cloned().collect();
+    // One that links it, and three of 32 messages and one of four.
+    let mut flows: Vec<_> = calls.iter().map(|call| call.flows.len()).collect();
+    flows.sort_unstable();
+    assert_eq!(flows, [1, 4, 32, 32, 32]);
+    calls
+}
 
 /// Checks the trace of [`RING`]. `messages` says how many messages a slice stands for.
 pub(crate) fn check_ring(trace: &Trace, messages: impl Fn(&Slice) -> u64) {

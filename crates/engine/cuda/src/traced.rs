@@ -107,7 +107,7 @@ impl Traces {
     fn names(&self, image: &Image) -> Vec<Names> {
         let own = Names {
             task: self.tracer.name(TASK, "a task of the engine"),
-            handler: NameId::default(),
+            handler: self.tracer.name(HANDLER, "a handler"),
         };
         let mut names = vec![own];
         for (id, program, function) in image.functions() {
@@ -115,7 +115,7 @@ impl Traces {
             let kind = program.kind_of(function);
             names.push(Names {
                 task: self.tracer.name(TASK, &image.name(id)),
-                handler: kind.map_or(NameId::default(), |kind| self.tracer.name(HANDLER, kind)),
+                handler: kind.map_or(own.handler, |kind| self.tracer.name(HANDLER, kind)),
             });
         }
         names
