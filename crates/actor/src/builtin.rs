@@ -130,6 +130,7 @@ fn send_ask(task: &mut dyn TaskCx) {
     message.head.store(head, Ordering::Relaxed);
     let from = u64::from(index) << 32 | u64::from(group.0);
     message.from.store(from, Ordering::Relaxed);
+    message_sent(std::ptr::from_ref(table.control).addr(), cell);
     let status = match table.send(to, cell) {
         Sent::Delivered => return,
         Sent::Activate => return host.activate(to.slot()),

@@ -176,7 +176,7 @@ pub enum ActorError {
         channel: ChannelId,
     },
     /// The channel carries values of another type.
-    #[error("{channel:?} carries values of the type `{carries}`, not `{given}`: use that type")]
+    #[error("{}", wrong_value(*channel, carries, Some(given)))]
     WrongValue {
         /// The channel.
         channel: ChannelId,
@@ -270,6 +270,12 @@ pub enum ActorError {
         /// The types of the values.
         given: String,
     },
+}
+
+/// What is wrong with a value of another type than those of its channel. A handler on a GPU has no name for the type given.
+pub(crate) fn wrong_value(channel: ChannelId, carries: &str, given: Option<&str>) -> String {
+    let given = given.map_or(String::new(), |given| format!(", not `{given}`"));
+    format!("{channel:?} carries values of the type `{carries}`{given}: use that type")
 }
 
 impl ActorError {

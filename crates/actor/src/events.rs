@@ -29,6 +29,7 @@ use everwarp_runtime::{Buffer, Engine, Error, Instance};
 
 use crate::channel::ChannelId;
 use crate::ending::Ending;
+use crate::error::wrong_value;
 use crate::failures::FailureLog;
 use crate::far::{DeviceWire, Loan, OF_HOST, Threads, Wire, item};
 use crate::id::ActorId;
@@ -574,7 +575,7 @@ impl Desk {
         }
     }
     fn fail(&mut self, actor: ActorId, channel: ChannelId, carries: &str) {
-        let reason = format!("{channel:?} carries values of the type `{carries}`: use that type");
+        let reason = wrong_value(channel, carries, None);
         self.failures.add(self.key, actor, 0, &reason);
         self.fails.push_back(actor);
     }

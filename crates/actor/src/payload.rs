@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use everwarp_contract::actor::MESSAGE_PAYLOAD;
-use everwarp_runtime::{Buffer, Element};
+use everwarp_runtime::{Buffer, Element, Engine, EngineMark};
 
 use crate::context::ActorCx;
 use crate::error::ActorError;
@@ -35,6 +35,8 @@ struct Payload {
 #[derive(Default)]
 pub(crate) struct Payloads {
     last: AtomicU64,
+    /// The engine on which the actors run; none if they are simulated.
+    engine: OnceLock<EngineMark>,
     all: Mutex<HashMap<u64, Payload>>,
 }
 
@@ -48,6 +50,15 @@ impl Payloads {
     /// No panic leaves the table wrong.
     fn all(&self) -> MutexGuard<'_, HashMap<u64, Payload>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// The actors run on this engine.
+    pub(crate) fn run_on(&self, engine: &Engine) {
+        self.engine.get_or_init(|| engine.mark());
+    }
+    /// Whether a buffer is memory of an engine on which the actors do not run.
+    fn is_strange<T: Element>(&self, buffer: &Buffer<T>) -> bool {
+        let own = self.engine.get();
+        own.is_some_and(|engine| !buffer.is_marked(engine))
     }
     /// Numbers have 32 bits, because a message has a length next to them.
     fn put(&self, payload: Payload) -> u64 {
@@ -314,8 +325,8 @@ impl ActorCx<'_, '_, '_> {
     ) {
         self.tell_payload(to, tag, words, payload, Elements::default());
     }
-    /// Sends a message with a buffer, as [`ActorSystem::tell_buffer`]. The caller sees to it that it is of the engine on which the
-    /// actors run.
+    /// Sends a message with a buffer, as [`ActorSystem::tell_buffer`]. An actor fails that sends a buffer of another engine than its
+    /// own, which is dropped; [`ActorSystem::failures`] has the reason, [`ActorError::OtherEngine`].
     ///
     /// # Panics
     /// There are more than [`MAX_PAYLOAD_WORDS`] words, or the buffer has 2^32 elements or more.
@@ -326,6 +337,10 @@ impl ActorCx<'_, '_, '_> {
         words: &[u64],
         buffer: Buffer<T>,
     ) {
+        let side = self.host.side();
+        if side.is_some_and(|side| side.payloads.is_strange(&buffer)) {
+            return self.fail_because(&ActorError::OtherEngine.to_string());
+        }
         let elements = Elements::of(&buffer);
         self.tell_payload(to, tag, words, buffer, elements);
     }

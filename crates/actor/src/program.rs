@@ -11,6 +11,7 @@ use everwarp_contract::actor::{KEPT_BYTES, MAIL_COUNT_MAX, MESSAGE_ASK};
 use everwarp_contract::{DevActors, Layout, Wgsl};
 use everwarp_runtime::{
     Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin, identifier,
+    turn_name,
 };
 use everwarp_telemetry::recorder::{cell_key, handling};
 
@@ -733,9 +734,7 @@ impl ActorProgram {
             let function = turn_function(kind, self.failures().clone(), self.sides().clone());
             let mut kinds = self.kinds.iter();
             match kinds.find(|first| first.shares_turns(kind)) {
-                Some(first) if first.name != kind.name => {
-                    function.shares(format!("{}_turn", first.name))
-                }
+                Some(first) if first.name != kind.name => function.shares(turn_name(&first.name)),
                 _ => function,
             }
         });
@@ -778,11 +777,11 @@ impl ActorProgram {
         if self.not_on_cuda().is_some() {
             return self.write_refusals(out);
         }
-        let base = format!("FN_{program}_{}", turn_name(&self.kinds[0]));
+        let base = format!("FN_{program}_{}", device_turn(&self.kinds[0]));
         for turns in self.device_turns() {
             let kind = &self.kinds[turns.kinds[0]];
             let (state, params) = (&kind.state.name, &self.params.name);
-            let (name, turn) = (identifier(&kind.name), turn_name(kind));
+            let (name, turn) = (identifier(&kind.name), device_turn(kind));
             kind.write_numbers(out, program, &turns)?;
             if kind.is_host {
                 writeln!(
@@ -888,7 +887,7 @@ impl ActorProgram {
     }
     /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
     fn write_refusals(&self, out: &mut String) -> fmt::Result {
-        let turns = self.kinds.iter().map(turn_name);
+        let turns = self.kinds.iter().map(device_turn);
         let builtins = self.builtins().iter();
         let builtins = builtins.map(|(name, _, _)| (*name).to_owned());
         let program = identifier(&self.name);
@@ -903,8 +902,8 @@ impl ActorProgram {
 }
 
 /// The name of a kind's turns in device source.
-fn turn_name(kind: &Kind) -> String {
-    identifier(&format!("{}_turn", kind.name)).into_owned()
+fn device_turn(kind: &Kind) -> String {
+    identifier(&turn_name(&kind.name)).into_owned()
 }
 
 /// What the turns of a kind need to know.
@@ -972,7 +971,7 @@ fn turn_function(kind: &Kind, failures: Arc<FailureLog>, sides: Arc<Sides>) -> F
         set_handles(false);
     });
     // Oldest first: every actor that has messages gets its turn.
-    let function = Function::shaped(kind.shape, format!("{}_turn", kind.name).into(), twin);
+    let function = Function::shaped(kind.shape, turn_name(&kind.name).into(), twin);
     let function = function.spawns(room).breadth_first();
     match kind.is_wide() {
         // A call may need all of its room.
@@ -1004,27 +1003,29 @@ impl Turns {
     fn message(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cell: u32) {
         let (mut message, mut ask) = (Message::EMPTY, None);
         if take(turn, host, cell, &mut message, &mut ask) {
-            self.watched(turn, host, cell, from_ref(&message), from_mut(&mut ask));
+            self.watched(turn, host, &[cell], from_ref(&message), from_mut(&mut ask));
         }
     }
     fn messages(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cells: &[u32]) {
         const MOST: usize = MOST_AT_ONCE as usize;
         let (mut messages, mut asks) = ([Message::EMPTY; MOST], [None; MOST]);
-        let mut count = 0;
+        let (mut count, mut came) = (0, [0; MOST]);
         for &cell in cells {
+            came[count] = cell;
             let taken = take(turn, host, cell, &mut messages[count], &mut asks[count]);
             count += usize::from(taken);
         }
         if count > 0 {
-            self.watched(turn, host, cells[0], &messages[..count], &mut asks[..count]);
+            let (messages, asks) = (&messages[..count], &mut asks[..count]);
+            self.watched(turn, host, &came[..count], messages, asks);
         }
     }
-    /// Handles messages; what is measured is kept with the cell.
+    /// Handles messages that came in these cells, and measures that.
     fn watched(
         &self,
         turn: &mut Turn<'_>,
         host: &mut TaskHost<'_>,
-        cell: u32,
+        cells: &[u32],
         messages: &[Message],
         asks: &mut [Option<u32>],
     ) {
@@ -1036,7 +1037,8 @@ impl Turns {
         let function = host.task.task().function().0;
         let system = std::ptr::from_ref(turn.table.control).addr();
         let tag = messages[0].tag();
-        watched.end(function, begin, tag, cell_key(system, cell));
+        let cells = cells.iter().map(|&cell| cell_key(system, cell));
+        watched.end(function, begin, tag, cells);
     }
     /// Handles messages, and again if the handler fails and the kind says so.
     pub(crate) fn handle(

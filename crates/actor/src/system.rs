@@ -12,7 +12,7 @@ use everwarp_contract::actor::{
 };
 use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
 use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout};
-use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending};
+use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending, turn_name};
 
 use crate::asked::Records;
 use crate::device::DeviceHandler;
@@ -292,6 +292,7 @@ impl ActorSystem {
         let at = |buffer: &Buffer<u64>| buffer.ptr().address();
         let local =
             (on_cpu || program.serves()).then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
+        local.iter().for_each(|side| side.payloads.run_on(engine));
         let ring = match on_cpu || !program.serves() {
             true => None,
             false => Some(engine.buffer(ACTOR_EVENTS as usize * RECORD)?),
@@ -490,8 +491,8 @@ impl ActorSystem {
         let (detail, kind) = match function {
             "host_return" => (detail as u32, self.kinds.get((detail >> 32) as usize)),
             _ => {
-                let kind = function.strip_suffix("_turn");
-                let kind = self.kinds.iter().find(|(name, _)| Some(&**name) == kind);
+                let mut kinds = self.kinds.iter();
+                let kind = kinds.find(|(name, _)| turn_name(name) == function);
                 (u32::try_from(detail).unwrap_or(0), kind)
             }
         };

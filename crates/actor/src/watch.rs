@@ -6,7 +6,7 @@ use everwarp_contract::actor::{
     ACTOR_GENERATION_MAX, MAIL_BUSY, MAIL_KILL, MAIL_LIVE, MAIL_MUTED, MAIL_PAUSED, MAIL_STOP,
 };
 use everwarp_contract::{DevActor, DevActorControl};
-use everwarp_runtime::{Buffer, Engine, Instance};
+use everwarp_runtime::{Buffer, Engine, Instance, turn_name};
 use everwarp_telemetry::registry::{Order, Source, View};
 use everwarp_telemetry::view::{ActorRow, Health, KindView, SystemView};
 use everwarp_telemetry::{Histogram, Level, Registration, clock, level, register};
@@ -248,7 +248,7 @@ impl Watched {
     }
 
     fn kind(&self, kind: &ShownKind) -> KindView {
-        let function = format!("{}_turn", kind.name);
+        let function = turn_name(&kind.name);
         let times = self.parts.engine.function_times(&self.program, &function);
         let [_, wait, handling] = times.unwrap_or_default();
         KindView {

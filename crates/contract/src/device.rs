@@ -58,9 +58,20 @@ crate::dev_consts! {
     /// The most block-shaped tasks that a block runs between two barriers.
     pub const BLOCK_BATCH = 8;
     /// Bits of `DevTrace::what` that say how long it took.
-    pub const TRACE_TOOK_BITS = 40;
+    pub const TRACE_TOOK_BITS = 38;
     /// Bits of `DevTrace::what` that say how many tasks ran.
     pub const TRACE_TASKS_BITS = 14;
+    /// First bit of `DevTrace::what` that says what the entry is: one of the four that follow.
+    pub const TRACE_KIND_SHIFT = 62;
+    /// A slice in which the warp ran tasks.
+    pub const TRACE_RAN = 0;
+    /// A slice in which lanes handled a message each, or in which a warp or a block handled those of one call. It lies within the slice
+    /// of tasks that the warp writes next.
+    pub const TRACE_HANDLED = 1;
+    /// A message was sent.
+    pub const TRACE_SENT = 2;
+    /// A message was handled, within the slice of handlers that the warp writes next.
+    pub const TRACE_TAKEN = 3;
     /// The longest mean distance of two measured batches of a warp, in batches.
     pub const MEASURE_FARTHEST = 256;
     /// Nanoseconds of batches that one measured batch stands for, as a power of two: about 128 times what measuring it takes.
@@ -80,6 +91,8 @@ crate::dev_consts! {
 }
 
 const _: () = assert!(BLOCK_QUEUES == BLOCK_WARPS + 1 && BLOCK_THREADS == BLOCK_WARPS * 32);
+const _: () =
+    assert!(TRACE_KIND_SHIFT == TRACE_TOOK_BITS + TRACE_TASKS_BITS + crate::task::TASK_FN_BITS);
 const _: () = assert!(SAVED_HANDS == 2 + GROUP_CACHE + CHUNK_CACHE);
 
 crate::dev_struct! {
@@ -103,13 +116,16 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// A slice of a warp's time in which it ran tasks of one function. The first entry of a warp's ring is no slice: it has the
-    /// number of slices that the warp has written, and that of the first warp the time at which the engine started.
+    /// An entry of a warp's trace: a slice of the warp's time, or the place of a message, whose cell tells which one it is. The first entry
+    /// of a warp's ring is neither: it has the number of entries that the warp has written, and that of the first warp the time at
+    /// which the engine started.
     pub struct DevTrace: align 16, size 16 {
-        /// When it began, in nanoseconds of the device's clock.
+        /// When the slice began or the message was sent, in nanoseconds of the device's clock. Of a message that was handled, the address
+        /// of its cell.
         pub begin: u64,
-        /// Nanoseconds that it took ([`TRACE_TOOK_BITS`]) | tasks ([`TRACE_TASKS_BITS`]) | function. What is more than the bits
-        /// can say is the most that they can.
+        /// Of a slice: nanoseconds that it took ([`TRACE_TOOK_BITS`]) | tasks or messages ([`TRACE_TASKS_BITS`]) | function. What is more
+        /// than the bits can say is the most that they can. Of a message that was sent, the address of its cell. In the highest bits
+        /// is what the entry is ([`TRACE_KIND_SHIFT`]).
         pub what: u64,
     }
 }
@@ -307,7 +323,7 @@ crate::dev_struct! {
         pub bit_words: u32,
         /// What each warp ran, if the program is traced: `[warp][trace_slots + 1]`.
         pub traces: DevPtr<DevTrace>,
-        /// Slices that the ring of one warp has.
+        /// Entries that the ring of one warp has.
         pub trace_slots: u32,
         /// Functions that `measures` has room for; the others are not measured.
         pub measure_functions: u32,

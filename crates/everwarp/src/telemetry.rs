@@ -61,7 +61,7 @@ pub fn serve_metrics(address: SocketAddr) -> Result<MetricsServer, MetricsError>
 }
 
 /// Traces the engines that start from now on: on the CPU each task, handler, process and host call, and on CUDA what each warp
-/// ran, or processes and their host calls. The last ones are kept, as many as a file of about `limit` bytes takes.
+/// ran, with handlers and the way of messages to them, or processes and their host calls. The last ones are kept, as many as a file of about `limit` bytes takes.
 ///
 /// # Errors
 /// The program is traced already, or the limit is below a mebibyte.

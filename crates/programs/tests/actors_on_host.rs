@@ -59,6 +59,9 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_hold_members_of_groups_until_the_host_decides,
     random_schedules_of_warps_lose_no_message_and_keep_their_order,
     random_schedules_keep_each_free_number_in_one_hand,
+    random_schedules_tell_messages_apart_by_their_cells,
+    news_that_are_traced_as_messages_of_a_mailbox_are_noticed,
+    messages_that_are_traced_again_are_noticed,
     lanes_that_are_threads_have_no_data_race,
     stack_of_free_numbers_without_a_count_is_noticed,
     lane_that_leaves_its_warp_early_is_noticed,
@@ -184,6 +187,48 @@ fn random_schedules_of_warps_lose_no_message_and_keep_their_order(
 fn random_schedules_keep_each_free_number_in_one_hand(folder: &Path) -> Result<(), Failed> {
     write_sources(folder, &PROBE, POOL_CPP)?;
     run(&compile(folder, &["-O1"])?, 1, 400)
+}
+
+/// What a trace knows a message by, which its sender and the turn that handles it know without a word from each other.
+fn random_schedules_tell_messages_apart_by_their_cells(folder: &Path) -> Result<(), Failed> {
+    let flags = ["-O1", "-DTRACED"];
+    for (name, program, scenarios) in [
+        ("probe", &PROBE, PROBE_CPP),
+        ("faults", &FAULTS, FAULTS_CPP),
+        ("shapes", &SHAPES, SHAPES_CPP),
+    ] {
+        let folder = folder.join(name);
+        write_sources(&folder, program, scenarios)?;
+        run(&compile(&folder, &flags)?, 1, 200)?;
+    }
+    let write_with_services = [
+        ("services", write_services as fn(&Path, u32) -> _),
+        ("parts", write_parts),
+        ("groups", write_groups),
+        ("broker", write_broker),
+    ];
+    for (name, write) in write_with_services {
+        let folder = folder.join(name);
+        write(&folder, 8)?;
+        run(&compile(&folder, &flags)?, 1, 200)?;
+    }
+    Ok(())
+}
+
+/// News overtake the mailbox: no sender has written anything about them.
+fn news_that_are_traced_as_messages_of_a_mailbox_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_services(folder, 8)?;
+    is_noticed_when_traced(
+        folder,
+        "is_news || left != K::retries",
+        "left != K::retries",
+    )
+}
+
+/// A message whose handler has failed is handled again when the host lets its actor go on.
+fn messages_that_are_traced_again_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_groups(folder, 8)?;
+    is_noticed_when_traced(folder, "is_news || left != K::retries", "is_news")
 }
 
 /// A stack whose first number came back is not the same as before.
@@ -614,11 +659,25 @@ fn is_noticed(
     wrong: &str,
     scenarios: u64,
 ) -> Result<(), Failed> {
+    change(folder, header, right, wrong)?;
+    fails(&compile(folder, &["-O1"])?, scenarios)
+}
+
+/// The same of turns, where what a trace has about messages is audited.
+fn is_noticed_when_traced(folder: &Path, right: &str, wrong: &str) -> Result<(), Failed> {
+    change(folder, "turn.cuh", right, wrong)?;
+    fails(&compile(folder, &["-O1", "-DTRACED"])?, 400)
+}
+
+fn change(folder: &Path, header: &str, right: &str, wrong: &str) -> Result<(), Failed> {
     let file = folder.join("everwarp/actor").join(header);
     let text = std::fs::read_to_string(&file)?;
     assert!(text.contains(right), "`{right}` has another form now");
-    std::fs::write(&file, text.replace(right, wrong))?;
-    match run(&compile(folder, &["-O1"])?, 1, scenarios) {
+    Ok(std::fs::write(&file, text.replace(right, wrong))?)
+}
+
+fn fails(program: &Path, scenarios: u64) -> Result<(), Failed> {
+    match run(program, 1, scenarios) {
         Ok(()) => Err("the scenarios passed".into()),
         Err(_) => Ok(()),
     }
@@ -644,11 +703,13 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
         &folder.join("everwarp/atomic.cuh"),
         "#include \"everwarp/block/block.cuh\"\n",
     )?;
-    // Nothing is measured.
-    write(
-        &folder.join("everwarp/warp/measure.cuh"),
-        "#include \"everwarp/block/block.cuh\"\n",
-    )?;
+    // Nothing is measured; what is traced, the world looks at.
+    for header in ["measure", "trace"] {
+        write(
+            &folder.join(format!("everwarp/warp/{header}.cuh")),
+            "#include \"everwarp/block/block.cuh\"\n",
+        )?;
+    }
     write(
         &folder.join("world.h"),
         include_str!("actors_on_host/world.h"),

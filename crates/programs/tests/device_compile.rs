@@ -108,32 +108,32 @@ fn all_programs_together_compile_for_each_architecture(nvrtc: &Nvrtc) {
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
 }
 
-/// With the code that writes down what each warp runs.
+/// With the code that writes down what each warp runs, which handlers, and which messages.
 fn traced_programs_compile(nvrtc: &Nvrtc) {
-    let image = Image {
-        traced: true,
-        ..Image::of(standard().collect())
-    };
-    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
+    watched_programs_compile(nvrtc, |image| image.traced = true);
 }
 
 /// With the code that measures how long tasks run.
 fn measured_programs_compile(nvrtc: &Nvrtc) {
-    let measured = |image: Image| Image {
-        measured: true,
-        ..image
+    watched_programs_compile(nvrtc, |image| image.measured = true);
+}
+
+fn watched_programs_compile(nvrtc: &Nvrtc, watch: fn(&mut Image)) {
+    let watched = |mut image: Image| {
+        watch(&mut image);
+        image
     };
-    let image = measured(Image::of(standard().collect()));
+    let image = watched(Image::of(standard().collect()));
     assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
     for actors in [
         actor_probe::PROBE.program(),
         actor_services::SERVICES.program(),
         counting::WIDE.program(),
     ] {
-        let image = measured(Image::of(vec![actors]));
+        let image = watched(Image::of(vec![actors]));
         assert_no_frames(&frames(nvrtc, &image, &[90]));
     }
-    let image = measured(Image::of(vec![actor_probe::PROBE.program()]));
+    let image = watched(Image::of(vec![actor_probe::PROBE.program()]));
     assert_no_frames(&frames(nvrtc, &image, &[80]));
 }
 

@@ -11,6 +11,7 @@ use everwarp_engine::{ElementSize, EngineError};
 
 use crate::Engine;
 use crate::core::EngineCore;
+use crate::engine::EngineMark;
 use crate::error::Error;
 use crate::retired::Region;
 
@@ -125,6 +126,10 @@ impl<T: Element> Buffer<T> {
     /// Whether it is memory of this engine.
     pub fn is_of(&self, engine: &Engine) -> bool {
         Arc::ptr_eq(&self.core, &engine.core)
+    }
+    /// The same of an engine that may have ended.
+    pub fn is_marked(&self, engine: &EngineMark) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.core), engine.0.as_ptr())
     }
     /// The buffer's address, for parameters.
     pub fn ptr(&self) -> DevPtr<T> {

@@ -1,8 +1,8 @@
 //! The engine's handle.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use everwarp_contract::task::PARAM_BYTES;
@@ -26,7 +26,15 @@ pub struct Engine {
     pub(crate) region: Option<Arc<Region>>,
 }
 
+/// Which engine it is. Unlike a handle, it does not keep the engine running.
+#[derive(Clone, Debug)]
+pub struct EngineMark(pub(crate) Weak<EngineCore>);
+
 impl Engine {
+    /// What tells this engine from others; see [`Buffer::is_marked`].
+    pub fn mark(&self) -> EngineMark {
+        EngineMark(Arc::downgrade(&self.core))
+    }
     /// Which kind of engine this is.
     pub fn kind(&self) -> EngineKind {
         self.core.engine.kind()

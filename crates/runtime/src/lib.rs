@@ -57,7 +57,7 @@ mod host {
     pub use builder::EngineBuilder;
     pub use canceller::Canceller;
     pub use device::{AdapterReport, Device, Select, cuda_device_count};
-    pub use engine::Engine;
+    pub use engine::{Engine, EngineMark};
     pub use error::{Error, StuckReason};
     pub use everwarp_engine_cuda::CudaUnavailable;
     pub use host_bytes::HostBytes;
@@ -89,4 +89,4 @@ pub use everwarp_engine::{
     Twin, TwinClosure, TwinFn, program,
 };
 #[doc(hidden)] // for the command and for the hosts of processes
-pub use everwarp_engine::{identifier, trace};
+pub use everwarp_engine::{identifier, trace, turn_name};

@@ -4,6 +4,7 @@
 //! Any thread may record. Each call takes microseconds anyway, so all are measured and none is sampled.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::clock;
 use crate::histogram::{Distribution, Histogram};
 use crate::level::{Level, level};
-use crate::trace::{Event, Tracer, tracer};
+use crate::trace::{Event, Losses, Tracer, tracer};
 use crate::view::{CallTimes, ProcessTotals};
 
 /// A process that has a place on the GPU.
@@ -174,13 +175,18 @@ impl Drop for HostedProcesses {
         };
         let PlaceSlices { kept, lost } = std::mem::take(&mut *self.slices());
         let mut kept = Vec::from(kept);
-        kept.sort_by_key(|(place, slice)| (*place, slice.end));
+        kept.sort_by_key(|(place, slice)| (*place, slice.begin, Reverse(slice.end)));
         // Which track an older slice would be on is not known, so the first one counts them.
         let mut lost = Some(lost);
         for same in kept.chunk_by(|one, next| one.0 == next.0) {
             let slices: Vec<Event> = same.iter().map(|(_, slice)| *slice).collect();
             let track = format!("place {}", same[0].0);
-            tracer.add(&track, &slices, lost.take().unwrap_or(0));
+            let losses = Losses {
+                count: lost.take().unwrap_or(0),
+                // No messages of actors are among them.
+                until: 0,
+            };
+            tracer.add(&track, &slices, losses);
         }
         (0..lost.unwrap_or(0)).for_each(|_| tracer.lose());
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use crate::clock;
 use crate::histogram::{Histogram, add};
 use crate::level::Level;
-use crate::trace::{Event, EventKind, NameId, Ring, tracer};
+use crate::trace::{Event, EventKind, HANDLER, NameId, Ring, TASK, tracer};
 
 /// Function ids of an engine.
 const FUNCTIONS: usize = 1024;
@@ -45,6 +45,8 @@ pub struct FunctionTimes {
 struct FunctionRecord {
     calls: AtomicU64,
     name: AtomicU32,
+    /// Of turns of actors: what the handling of a message is called.
+    handler: AtomicU32,
     times: OnceLock<Box<FunctionTimes>>,
 }
 
@@ -157,15 +159,17 @@ impl EngineRecorder {
     pub fn workers(&self) -> &[Arc<WorkerRecorder>] {
         &self.workers
     }
-    /// Says what a function is called in a trace.
-    pub fn name(&self, function: u32, name: &str) {
+    /// Says what a function is called in a trace, and the kind of actors whose turns it runs, if it does.
+    pub fn name(&self, function: u32, name: &str, kind: Option<&str>) {
         let Some(tracer) = tracer().filter(|_| self.level == Level::Trace) else {
             return;
         };
-        let id = tracer.name("task", name);
+        let id = tracer.name(TASK, name);
+        let handler = kind.map_or(NameId::default(), |kind| tracer.name(HANDLER, kind));
         for worker in &self.workers {
             let record = &worker.functions[function as usize % FUNCTIONS];
             record.name.store(id.0, Ordering::Relaxed);
+            record.handler.store(handler.0, Ordering::Relaxed);
         }
     }
 }
@@ -407,22 +411,20 @@ impl Handling {
         }
     }
 
-    /// The handler has returned that [`begin`](Self::begin) returned `begin` for. Its message had this tag and came in
-    /// this cell.
-    pub fn end(&self, function: u32, begin: u64, tag: u8, cell: u64) {
+    /// The handler has returned that [`begin`](Self::begin) returned `begin` for. Its first message had this tag, and its
+    /// messages came in these cells.
+    pub fn end(&self, function: u32, begin: u64, tag: u8, cells: impl IntoIterator<Item = u64>) {
         if begin == 0 {
             return;
         }
         let (state, end) = (&*self.0, clock::now());
-        if self.traced()
-            && let Some(tracer) = tracer()
-        {
-            let name = tracer.name("handler", "handle a message");
-            let event = Event {
-                kind: EventKind::HandleCell,
-                ..Event::slice(name, begin, end, tag.into(), cell)
-            };
-            self.event(event);
+        if self.traced() {
+            let record = &state.recorder.functions[function as usize % FUNCTIONS];
+            let name = NameId(record.handler.load(Ordering::Relaxed));
+            let mut cells = cells.into_iter();
+            let first = cells.next().unwrap_or(0);
+            self.event(Event::handler(name, begin, end, tag.into(), first));
+            cells.for_each(|cell| self.event(Event::send(EventKind::TakeCell, begin, cell)));
         }
         if state.countdown.get() != 0 {
             return;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
 
 use everwarp_actor::{ActorConfig, ActorError, ActorId, ActorSystem, Kind};
+use everwarp_runtime::{Buffer, Engine};
 
 use crate::support::{ADD, HOUR, LONG, counters, system, system_with};
 
@@ -49,6 +50,38 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 fn launch<const N: usize>(system: &ActorSystem, kind: u32) -> [ActorId; N] {
     [(); N].map(|()| system.launch(kind).expect("there is room"))
+}
+
+/// An actor with two buffers: the first is of its engine, and the second of another one.
+#[test]
+fn buffer_of_another_engine_fails_the_actor_that_sends_it() {
+    let buffers = Arc::new(Mutex::new(Vec::<Buffer<u32>>::new()));
+    let given = buffers.clone();
+    let sender = Kind::closure("sender", 8, move |actor, message| {
+        let buffer = given.lock().expect("no panic").remove(0);
+        actor.tell_buffer(ActorId::from_bits(message.word(0)), ADD, &[], buffer);
+    });
+    let (done, results) = mpsc::channel();
+    let done = Mutex::new(done);
+    let receiver = Kind::closure("receiver", 8, move |actor, _| {
+        let buffer: Buffer<u32> = actor.open().expect("it is there");
+        let done = done.lock().expect("no panic");
+        done.send(buffer.len()).expect("the test waits");
+    });
+    let (engine, system) = system(vec![sender.sends(1), receiver]);
+    let (other, _) = self::system(vec![mover("other")]);
+    let of = |engine: &Engine, length| engine.buffer(length).expect("there is memory");
+    *buffers.lock().expect("no panic") = vec![of(&engine, 8), of(&other, 9)];
+    let [one, two] = launch(&system, 0);
+    let to = system.launch(1).expect("there is room");
+    for from in [one, two] {
+        system.tell(from, PASS, &[to.bits()]).expect("it lives");
+        system.settle().expect("it settles");
+    }
+    assert_eq!(results.try_iter().collect::<Vec<_>>(), [8]);
+    let (failures, count) = system.failures();
+    assert_eq!((failures[0].actor, count), (two, 1));
+    assert_eq!(failures[0].reason, ActorError::OtherEngine.to_string());
 }
 
 /// The same memory, from the host through three actors and back.

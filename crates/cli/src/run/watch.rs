@@ -22,7 +22,7 @@ pub(crate) struct WatchOptions {
     #[arg(long, value_name = "ADDR", help_heading = WATCHING)]
     metrics: Option<SocketAddr>,
     /// Write a trace of tasks, handlers, processes and host calls to this file, which the Perfetto UI opens. On CUDA it
-    /// has what each warp ran of a native program, and the processes and host calls of a module.
+    /// has what each warp ran of a native program with the handlers of its actors, and the processes and host calls of a module.
     #[arg(long, value_name = "FILE", help_heading = WATCHING)]
     trace: Option<PathBuf>,
     /// How large the trace may be: bytes, or a number followed by K, M or G (64M by default). The last events are kept.

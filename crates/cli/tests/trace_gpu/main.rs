@@ -1,7 +1,10 @@
-//! `--trace` on a GPU: what each warp ran of native programs, and the processes of modules, whose times are measured, too. Without a GPU every case is reported as ignored.
+//! `--trace` on a GPU: what each warp ran of native programs, handlers of actors and their messages, and the processes of modules,
+//! whose times are measured, too. Without a GPU every case is reported as ignored.
 
 #![cfg(target_os = "linux")]
 
+#[path = "../watch/handlers.rs"]
+mod handlers;
 #[path = "../watch/perfetto.rs"]
 #[allow(dead_code, reason = "the tests of the CPU engine use all of it")]
 mod perfetto;
@@ -10,9 +13,10 @@ mod perfetto;
 mod sandbox;
 
 use everwarp::process::{Command, Host, Module, Output};
-use everwarp::{Device, Select};
+use everwarp::{Device, Select, telemetry};
 use everwarp_testkit::{cases, run_on_gpu};
 
+use crate::handlers::{ASKS, RING, check_asks, check_calls, check_ring, trace_calls};
 use crate::perfetto::{Trace, read};
 use crate::sandbox::{Sandbox, words};
 
@@ -20,8 +24,12 @@ const CASES: &[(&str, fn())] = cases![
     slices_have_all_tasks_of_warps,
     tasks_of_warps_and_blocks_are_slices,
     a_small_trace_keeps_the_last_slices_and_counts_the_others,
+    handlers_of_lanes_lie_within_turns_and_messages_have_flows_to_them,
+    a_small_trace_of_actors_has_no_flow_without_an_end,
     processes_and_their_host_calls_are_slices,
-    times_of_processes_are_those_of_their_host
+    times_of_processes_are_those_of_their_host,
+    // The last one: this program is traced from then on.
+    calls_of_warps_and_blocks_are_slices_of_handlers
 ];
 
 const HELLO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
@@ -99,6 +107,37 @@ fn a_small_trace_keeps_the_last_slices_and_counts_the_others() {
     assert!(tasks(&trace, "fib/sum").0 > 100, "{said}");
 }
 
+fn handlers_of_lanes_lie_within_turns_and_messages_have_flows_to_them() {
+    // Lanes of a warp handle a message each in one slice, which says how many.
+    let (trace, said) = traced(RING, "2G");
+    assert!(!trace.lossy && said.contains("none lost"), "{said}");
+    check_ring(&trace, |handler| handler.number);
+    let handlers = trace.slices.iter().filter(|slice| slice.name == "member");
+    assert!(handlers.clone().all(|handler| handler.number <= 32));
+    assert!(handlers.count() < 1250, "lanes handle messages together");
+    let (trace, said) = traced(ASKS, "2G");
+    assert!(!trace.lossy && said.contains("none lost"), "{said}");
+    check_asks(&trace, |handler| handler.number);
+}
+
+fn a_small_trace_of_actors_has_no_flow_without_an_end() {
+    let many = ["ring", "--n", "1000", "--tokens", "500", "--hops", "500"];
+    let (trace, said) = traced(&many, "8M");
+    assert!(trace.lossy && said.contains("older ones lost"), "{said}");
+    assert!(tasks(&trace, "member").0 > 0, "{said}");
+    assert!(trace.flows.values().all(|ends| *ends == (1, 1)));
+    for handler in trace.slices.iter().filter(|slice| slice.name == "member") {
+        let flows = handler.flows.len() as u64;
+        assert!(flows <= handler.number, "{flows} of {}", handler.number);
+    }
+}
+
+fn calls_of_warps_and_blocks_are_slices_of_handlers() {
+    let trace = trace_calls(Select::Cuda);
+    let calls = check_calls(&trace, |call| call.number);
+    assert!(calls.iter().all(|c| c.number == c.flows.len() as u64));
+}
+
 fn processes_and_their_host_calls_are_slices() {
     let (trace, said) = run_traced(&[HELLO, "--instances", "40"], "64M");
     assert!(!trace.lossy && said.contains("none lost"), "{said}");
@@ -127,7 +166,7 @@ fn processes_and_their_host_calls_are_slices() {
 }
 
 fn times_of_processes_are_those_of_their_host() {
-    everwarp::telemetry::measure();
+    telemetry::measure();
     let device = Device::open(Select::Cuda).expect("a GPU");
     let hello = Module::from_file(HELLO).expect("it is built");
     let start = || Host::builder(&device).module(&hello).start();

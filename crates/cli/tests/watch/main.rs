@@ -1,6 +1,8 @@
 //! Engines are watched while they run: `everwarp top`, metrics, health and traces.
 
 mod book;
+#[allow(dead_code, reason = "the tests of calls are programs of their own")]
+mod handlers;
 mod metrics;
 mod once;
 mod perfetto;

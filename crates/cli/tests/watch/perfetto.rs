@@ -78,6 +78,8 @@ pub(crate) struct Slice {
     /// The number that is shown with it.
     pub(crate) number: u64,
     pub(crate) within: Vec<String>,
+    /// The flows that end at it.
+    pub(crate) flows: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +89,8 @@ pub(crate) struct Trace {
     pub(crate) tracks: Vec<String>,
     /// Flows: how often each begins and ends.
     pub(crate) flows: HashMap<u64, (u32, u32)>,
+    /// By flow: the names of the slices in which it begins, the outermost first.
+    pub(crate) senders: HashMap<u64, Vec<String>>,
     pub(crate) instants: Vec<String>,
     /// Whether a track says that events were lost.
     pub(crate) lossy: bool,
@@ -127,15 +131,17 @@ pub(crate) fn read(bytes: &[u8]) -> Trace {
             .map(|iid| names[&(sequence, *iid)].clone());
         let name = interned.or_else(|| text(&event, 23));
         let stack = open.entry(track).or_default();
+        let within: Vec<_> = stack.iter().map(|slice| slice.name.clone()).collect();
         for flow in numbers(&event, 47) {
             flow_times.entry(flow).or_default().0.push(at);
+            trace.senders.insert(flow, within.clone());
         }
-        for flow in numbers(&event, 48) {
-            flow_times.entry(flow).or_default().1.push(at);
+        let flows = numbers(&event, 48);
+        for flow in &flows {
+            flow_times.entry(*flow).or_default().1.push(at);
         }
         match numbers(&event, 9)[0] {
             1 => {
-                let within = stack.iter().map(|slice| slice.name.clone()).collect();
                 let shown = messages(&event, 4).into_iter().next();
                 let number = shown.and_then(|shown| numbers(&shown, 3).first().copied());
                 stack.push(Slice {
@@ -144,6 +150,7 @@ pub(crate) fn read(bytes: &[u8]) -> Trace {
                     end: 0,
                     number: number.unwrap_or(0),
                     within,
+                    flows,
                 });
             }
             2 => {

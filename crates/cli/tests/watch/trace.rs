@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::perfetto::{Trace, read};
+use crate::handlers::{ASKS, RING, check_asks, check_ring};
+use crate::perfetto::{Slice, Trace, read};
 use crate::sandbox::{Sandbox, words};
 
 fn decoded(path: &Path) -> Trace {
@@ -49,6 +50,26 @@ fn every_task_is_a_slice_and_flows_lead_to_it() {
         .find(|slice| slice.name.contains("image") || slice.name.contains("engine"));
     if let Some(command) = command {
         assert!(command.begin <= trace.slices.iter().map(|s| s.end).max().unwrap_or(0));
+    }
+}
+
+#[test]
+fn handlers_lie_within_turns_and_messages_have_flows_to_them() {
+    let sandbox = Sandbox::new();
+    for (program, check) in [
+        (RING, check_ring as fn(&Trace, fn(&Slice) -> u64)),
+        (ASKS, check_asks),
+    ] {
+        let file = sandbox.path("actors.pftrace");
+        let path = file.to_str().expect("a plain path");
+        let options = [
+            "--verify", "--engine", "cpu", "--size", "2", "--trace", path,
+        ];
+        let output = sandbox.run(&[&["run"], program, &options].concat());
+        assert!(output.status.success(), "{output:?}");
+        assert!(words(&output.stderr).contains("none lost"), "{output:?}");
+        // Each slice is that of one message.
+        check(&decoded(&file), |_| 1);
     }
 }
 

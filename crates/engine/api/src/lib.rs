@@ -38,5 +38,6 @@ pub use memory::{ElementSize, EngineMemory, NearMemory};
 pub use pools::{Footprint, PoolState, Pools};
 pub use program::{
     Declaration, Function, MAX_SPAWN, Order, Params, Program, ProgramRef, Shape, identifier,
+    turn_name,
 };
 pub use relax::relax;

@@ -32,6 +32,14 @@ pub fn identifier(name: &str) -> Cow<'_, str> {
     Cow::Owned(spelled)
 }
 
+/// What the name of a function ends in that runs turns of actors, after the name of their kind.
+const TURN: &str = "_turn";
+
+/// The name of the function that runs the turns of a kind of actors.
+pub fn turn_name(kind: &str) -> String {
+    format!("{kind}{TURN}")
+}
+
 /// How many threads run one task together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -180,6 +188,11 @@ impl Program {
     /// Whether it was made from a program of actors: all of these have the same parameters, and no others have them.
     pub fn has_actors(&self) -> bool {
         self.params.name == DevActors::NAME
+    }
+    /// The kind of actors whose turns one of this program's functions runs; none if it runs no turns.
+    pub fn kind_of<'f>(&self, function: &'f Function) -> Option<&'f str> {
+        let kind = function.name.strip_suffix(TURN);
+        kind.filter(|_| self.has_actors())
     }
     /// Whether the other program has the same content, so that one may stand for the other.
     pub fn same(&self, other: &Program) -> bool {

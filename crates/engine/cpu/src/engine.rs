@@ -71,8 +71,8 @@ fn run_worker(shared: &CpuShared, own: usize) {
 /// Says what functions are called in a trace.
 fn name_functions(shared: &CpuShared, image: &Image) {
     if let Some(recorder) = &shared.recorder {
-        for (id, _, _) in image.functions() {
-            recorder.name(id.0, &image.name(id));
+        for (id, program, function) in image.functions() {
+            recorder.name(id.0, &image.name(id), program.kind_of(function));
         }
     }
 }

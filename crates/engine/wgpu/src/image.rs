@@ -190,7 +190,10 @@ fn write_cases(
 /// Writes the function that runs the turns and builtins of all programs of actors: drivers copy what a function calls, so
 /// there is one, which chooses the handler. A program that has a function `PROGRAM_kinds` gets one call of it for all kinds.
 fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
-    let turns = || image.functions().filter(|(_, p, f)| is_turn(p, f));
+    let turns = || {
+        let all = image.functions();
+        all.filter_map(|(id, program, f)| Some((id, program, program.kind_of(f)?)))
+    };
     // All programs of actors have these in the same order.
     if let Some(program) = image.programs.iter().find(|p| p.has_actors()) {
         let all = program.functions.iter();
@@ -219,9 +222,9 @@ fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
         "  if kind >= kinds {{ act_host(kind - kinds); return; }}"
     )?;
     writeln!(out, "  switch function {{")?;
-    for (id, program, function) in turns() {
-        let kind = format!("{}_{}", program.name, kind_of(function));
-        writeln!(out, "    case {id}u: {{ act_kind_{kind}(); }}")?;
+    for (id, program, kind) in turns() {
+        let program = &program.name;
+        writeln!(out, "    case {id}u: {{ act_kind_{program}_{kind}(); }}")?;
     }
     writeln!(out, "    default: {{}}\n  }}\n  act_begin();")?;
     writeln!(out, "  while act_next() {{")?;
@@ -235,18 +238,13 @@ fn write_turns(out: &mut Wgsl, image: &Image) -> std::fmt::Result {
             writeln!(out, "        case {}: {{ {all}(); }}", ids.join(", "))?;
             continue;
         }
-        for (id, program, function) in of_program {
-            let handler = format!("{}_{}", program.name, kind_of(function));
-            writeln!(out, "        case {id}u: {{ {handler}(); }}")?;
+        for (id, program, kind) in of_program {
+            let program = &program.name;
+            writeln!(out, "        case {id}u: {{ {program}_{kind}(); }}")?;
         }
     }
     writeln!(out, "        default: {{}}\n      }}\n    }}")?;
     writeln!(out, "    act_done();\n  }}\n  act_end();\n}}")
-}
-
-/// The kind whose turns a function runs.
-fn kind_of(function: &Function) -> &str {
-    function.name.strip_suffix("_turn").unwrap_or_default()
 }
 
 fn calls_heap(program: &ProgramRef) -> bool {
@@ -256,7 +254,7 @@ fn calls_heap(program: &ProgramRef) -> bool {
 
 /// Whether a function runs turns of actors.
 fn is_turn(program: &Program, function: &Function) -> bool {
-    program.has_actors() && function.name.ends_with("_turn")
+    program.kind_of(function).is_some()
 }
 
 /// The number of the line at the end of a text.

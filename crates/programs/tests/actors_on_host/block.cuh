@@ -202,6 +202,17 @@ struct Block : Lane {
 inline void measure_handler_begins() {}
 inline void measure_handler_ends() {}
 
+#ifdef TRACED
+// Lanes meet where those of a traced image do, and the world looks at what is written about each message.
+#define trace_meet(lanes) __syncwarp(lanes)
+void trace_sends(const DevMessage* cell);
+void trace_takes(const DevMessage* cell);
+#else
+inline void trace_meet(u32) {}
+inline void trace_sends(const DevMessage*) {}
+inline void trace_takes(const DevMessage*) {}
+#endif
+
 }  // namespace ew
 using ew::__popc;
 using ew::blockIdx;

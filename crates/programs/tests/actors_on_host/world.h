@@ -1,8 +1,9 @@
 // The world in which scenarios run the device code of actors: tables, lanes, a host, and an audit, which looks whether every
 // message, cell and slot is where it belongs. Lanes are fibers that a random schedule interleaves at each access to shared
 // memory. Those of a warp run tasks of one function at a time, as in the engine, and need not stay together. Compiled with
-// THREADS, each lane is a thread and a warp of its own. The unit defines FIRST, KINDS, STATE_BYTES and BOUNDS, and KEEPS
-// where kinds keep asks or know their timers: where their states have the words of both, or NONE.
+// THREADS, each lane is a thread and a warp of its own; with TRACED, what a trace has about messages is audited, too. The unit
+// defines FIRST, KINDS, STATE_BYTES and BOUNDS, and KEEPS where kinds keep asks or know their timers: where their states have the
+// words of both, or NONE.
 #pragma once
 #include <cassert>
 #include <deque>
@@ -399,6 +400,26 @@ void signal(u32 which, u32 slot) { submit(HOST_SIGNAL, which, slot, 1); }
 template <class S>
 S& state_of(u64 id) { return *(S*)(states + ew::actor_slot(id) * STATE_BYTES); }
 
+#ifdef TRACED
+// What a trace has about the messages of each cell, in their order: whether one was sent there or taken.
+std::vector<bool> traced[CELLS];
+u64 all_taken;
+
+// A message that was taken is the one that was sent in its cell last. One that was sent and not taken is a dead letter, the host
+// has it, or it waits.
+void audit_trace() {
+  for (u32 cell = 0; cell < CELLS; cell++) {
+    bool sent = false;
+    for (bool taken : traced[cell]) {
+      CHECK(!taken || sent, "the message that was taken from cell %u was not sent there", cell);
+      sent = !taken;
+      all_taken += taken;
+    }
+    traced[cell].clear();
+  }
+}
+#endif
+
 // Nothing runs: every cell and every slot is in exactly one place. `over`: nothing waits either.
 void audit(bool over = true) {
   std::vector<u32> cell_seen(CELLS), slot_seen(SLOTS);
@@ -503,6 +524,12 @@ thread_local ew::Index ew::threadIdx;
 ew::Tables ew::everwarp_tables{groups};
 ew::Shared& ew::shared() { return memories[threadIdx.x / WARP]; }
 void ew::append(LocalQueue&, const DevTask& task) { queued.push_back(task); }
+#ifdef TRACED
+void ew::trace_sends(const DevMessage* cell) { traced[cell - cells].push_back(false); }
+void ew::trace_takes(const DevMessage* cell) {
+  if (cell != nullptr) traced[cell - cells].push_back(true);
+}
+#endif
 #ifdef THREADS
 u32 ew::lanes_room(u32, u32 most) { return most; }
 void ew::step() {}
@@ -559,7 +586,13 @@ int main(int, char** arguments) {
   for (u64 number = first; number < first + count; number++) {
     begin(number);
     scenario(number);
+#ifdef TRACED
+    audit_trace();
+#endif
   }
+#ifdef TRACED
+  CHECK(all_taken > count, "%llu messages were taken in %llu scenarios", all_taken, (unsigned long long)count);
+#endif
 #ifndef THREADS
   printf("%llu scenarios, %llu steps\n", (unsigned long long)count, (unsigned long long)(all_steps + steps));
 #else

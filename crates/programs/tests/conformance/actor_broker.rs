@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use everwarp::actor::{ActorConfig, ActorError, ActorId, ActorSystem, Asked, Channel, DeadReason};
-use everwarp::{Device, Engine, Select};
+use everwarp::actor::{
+    ActorConfig, ActorCx, ActorError, ActorId, ActorProgram, ActorSystem, Asked, Channel,
+    DeadReason, Kind, Message,
+};
+use everwarp::{DevNone, Device, Engine, EngineKind, Select};
 use everwarp_programs::actor_broker::{
     AFTER, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob, DevPorter, PIPE,
     RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WORKER, WRONG,
 };
+use everwarp_runtime::Params;
 use everwarp_testkit::cases;
 
 use crate::support::{Case, launch, tell, wait_for_end, wait_for_state};
@@ -23,6 +27,7 @@ pub(crate) const ALL: &[Case] = cases![
     kept_asks_end_with_their_actor_or_its_restart,
     undone_handler_keeps_what_it_kept_before,
     cancelled_timer_of_a_keeping_kind_is_never_heard,
+    kind_that_keeps_asks_without_saying_so_is_named_on_a_gpu,
 ];
 
 const LONG: Duration = Duration::from_secs(60);
@@ -290,4 +295,41 @@ fn cancelled_timer_of_a_keeping_kind_is_never_heard(select: Select) {
             wait_for_state(&system, broker, |s: &DevBroker| s.ticks > before.ticks);
         assert_eq!(state.strange, 0, "of {} ticks", state.ticks);
     }
+}
+
+/// On the CPU engine every kind may keep asks.
+fn kind_that_keeps_asks_without_saying_so_is_named_on_a_gpu(select: Select) {
+    const SOURCE: &str = "__device__ void keepers_keeper(ew::Actor& a, DevBroker&, const ew::Message&, const DevNone&) { a.keep(); }";
+    fn keeper(actor: &mut ActorCx<'_, '_, '_>, _: &Message) {
+        actor.keep();
+    }
+    let state = Params::of::<DevBroker>();
+    let kind = Kind::lane("keeper", state, size_of::<DevBroker>(), keeper).services();
+    let program = ActorProgram::new(
+        "keepers".into(),
+        vec![kind].into(),
+        SOURCE.into(),
+        "".into(),
+        Params::of::<DevNone>(),
+    );
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(program.program()).start();
+    let engine = engine.expect("the engine starts");
+    let config = ActorConfig::default();
+    let system = ActorSystem::start(&engine, &program, config).expect("it starts");
+    let [keeper] = launch(&system, 0);
+    let asked = system.ask_later(keeper, WAIT, &[]).expect("it lives");
+    let settled = system.settle();
+    if engine.kind() == EngineKind::Cpu {
+        settled.expect("it settles");
+        system.kill(&[keeper]).expect("it runs");
+        return assert_eq!(end(asked), Err(DeadReason::Ended));
+    }
+    let error = settled.expect_err("the engine has ended");
+    let text = error.to_string();
+    assert!(
+        matches!(&error, ActorError::KeepsUndeclared { kind } if kind == "keeper")
+            && text.contains("declare the kind with .keeps()"),
+        "{text}"
+    );
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use everwarp::actor::{
     ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Tell,
 };
+use everwarp::telemetry::{self, ProgramView};
 use everwarp::{Device, Engine, EngineKind, Select};
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_probe::{
@@ -37,6 +38,7 @@ pub(crate) const ALL: &[Case] = cases![
     actors_survive_epochs,
     wrong_use_of_actors_is_an_error,
     system_that_is_dropped_ends_its_actors,
+    lengths_of_mailboxes_are_seen_while_actors_wait,
     times_of_handlers_stand_for_messages_and_not_for_turns,
 ];
 pub(crate) const ONLY_WGPU: &[Case] = cases![
@@ -662,6 +664,50 @@ fn actors_that_end_amid_messages_lose_none_uncounted(select: Select) {
     system.settle().expect("it settles");
     let gone = system.ask(last, GET, &[]);
     assert!(matches!(gone, Err(ActorError::Gone { .. })), "{gone:?}");
+}
+
+/// As `everwarp top`, `everwarp actors` and metrics see them.
+fn lengths_of_mailboxes_are_seen_while_actors_wait(select: Select) {
+    // No other system of this program has as many slots.
+    const SLOTS: u32 = 4_321;
+    let engine = engine(select);
+    let system = start(&engine, SLOTS, 1 << 16).expect("the system starts");
+    let actors = system.launch_all(WIDE, 3).expect("there is room");
+    system.deactivate(&actors).expect("the engine runs");
+    let counts = actors.iter().zip([5, 0, 9]);
+    let tells: Vec<_> = counts
+        .flat_map(|(&actor, count)| (0..count).map(move |i| Tell::new(actor, ADD, &[i])))
+        .collect();
+    system.tell_all(&tells).expect("all live");
+    let name = engine.kind().to_string();
+    let seen = || {
+        let mut systems = telemetry::view(2).systems.into_iter();
+        let own = systems.find(|system| system.limit == SLOTS && system.engine == name);
+        let own = own.expect("the system is shown");
+        let wide = own.kinds.iter().find(|kind| kind.kind == "wide").cloned();
+        let wide = wide.expect("the kind is shown");
+        let metrics = telemetry::openmetrics(&[ProgramView {
+            systems: vec![own.clone()],
+            ..ProgramView::default()
+        }]);
+        let longest = metrics.lines().find(|line| {
+            line.starts_with("everwarp_actor_mailbox_longest{") && line.contains("kind=\"wide\"")
+        });
+        let longest = longest.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        assert_eq!(longest, Some(f64::from(wide.longest)), "{metrics}");
+        (own.actors, wide)
+    };
+    let (rows, wide) = seen();
+    assert_eq!((wide.live, wide.deactivated, wide.bound), (3, 3, 4000));
+    assert_eq!((wide.waiting, wide.longest, wide.handled), (14, 9, 0));
+    let waiting: Vec<_> = rows.iter().map(|row| (row.waiting, &*row.state)).collect();
+    assert_eq!(waiting, [(9, "deactivated"), (5, "deactivated")]);
+    system.activate(&actors).expect("the engine runs");
+    system.settle().expect("it settles");
+    let (rows, wide) = seen();
+    assert_eq!((wide.waiting, wide.longest, wide.handled), (0, 0, 14));
+    let handled: Vec<_> = rows.iter().map(|row| (row.waiting, row.handled)).collect();
+    assert_eq!(handled, [(0, 9), (0, 5)]);
 }
 
 /// One message for each turn, so that what a sample stands for is no more than all batches.

@@ -449,6 +449,12 @@ fn systems(view: &ProgramView, all: &mut Families) {
                 Sample::Gauge(k.waiting as f64),
             );
             all.add(
+                "actor_mailbox_longest",
+                "Messages that wait in the longest mailbox of a kind.",
+                &labels,
+                Sample::Gauge(f64::from(k.longest)),
+            );
+            all.add(
                 "actor_messages_handled",
                 "Messages that living actors have handled.",
                 &labels,

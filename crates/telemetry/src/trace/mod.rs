@@ -19,7 +19,7 @@ pub use layer::TracingLayer;
 pub use names::NameId;
 use names::Names;
 pub use perfetto::TraceSummary;
-pub use ring::{Event, EventKind, Ring};
+pub use ring::{Event, EventKind, Losses, Ring};
 
 use crate::clock;
 use crate::level::{Level, raise};
@@ -28,6 +28,10 @@ use crate::level::{Level, raise};
 const EVENT_BYTES: u64 = 112;
 /// The bytes of a trace unless the caller says otherwise.
 pub const DEFAULT_LIMIT: u64 = 64 << 20;
+/// The category of tasks, processes and other work of an engine.
+pub const TASK: &str = "task";
+/// The category of handlers of actors, whose names are those of their kinds.
+pub const HANDLER: &str = "handler";
 /// The fewest bytes that a trace may have.
 pub const LEAST_LIMIT: u64 = 1 << 20;
 
@@ -141,11 +145,12 @@ impl Tracer {
         taken.map_or(0, |_| self.capacity)
     }
 
-    /// Adds the events of a worker that has ended, in their order, and says how many older ones are not among them.
-    pub fn add(&self, worker: &str, events: &[Event], lost: u64) {
+    /// Adds the events of a worker that has ended: each slice comes before what lies within it, and a slice of handlers before the
+    /// cells of its messages.
+    pub fn add(&self, worker: &str, events: &[Event], losses: Losses) {
         let mut rings = lock(&self.rings);
         let number = rings.len() as u32 + 1;
-        rings.push(Arc::new(Ring::of(worker, number, events, lost)));
+        rings.push(Arc::new(Ring::of(worker, number, events, losses)));
     }
 
     /// Counts an event for which there is no ring.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::names::{NameId, Names};
-use super::ring::{Event, EventKind, Ring};
+use super::ring::{Event, EventKind, Ring, RingContent};
 use crate::clock;
 
 const SLICE_BEGIN: i32 = 1;
@@ -197,44 +197,87 @@ fn interned(names: &Names, events: &[Event]) -> InternedData {
     }
 }
 
-/// The flows of all rings, from the event that begins one to the event that ends it.
+/// The flows of all rings, from the event that begins one to the slice at which it ends.
 #[derive(Default)]
 struct Flows {
     /// By ring and index of the event: the flow that begins there.
     begins: HashMap<(usize, usize), u64>,
-    /// The same for the flow that ends there.
-    ends: HashMap<(usize, usize), u64>,
+    /// The same for the flows that end there.
+    ends: HashMap<(usize, usize), Vec<u64>>,
+    count: u64,
 }
 
-fn flows(rings: &[Vec<Event>]) -> Flows {
-    let mut order: Vec<(u64, usize, usize)> = Vec::new();
-    for (ring, events) in rings.iter().enumerate() {
-        for (at, event) in events.iter().enumerate() {
-            let linked = event.kind != EventKind::Slice || event.link != 0;
-            order.extend(linked.then_some((event.begin, ring, at)));
+/// One end of a flow.
+struct FlowEnd {
+    time: u64,
+    /// What both ends have in common. A cell has one message after the other.
+    key: (bool, u64),
+    /// Whether the flow begins here.
+    begins: bool,
+    /// The event, or the slice where the flow ends.
+    place: (usize, usize),
+}
+
+/// The ends of the flows of a ring. Messages of actors that were sent or taken by `since` are left out.
+fn flow_ends(ring: usize, events: &[Event], since: u64) -> impl Iterator<Item = FlowEnd> + '_ {
+    let mut handler = None;
+    let end = move |(at, event): (usize, &Event)| {
+        let (in_cell, begins) = match event.kind {
+            EventKind::Slice => (false, false),
+            EventKind::Send => (false, true),
+            EventKind::SendCell => (true, true),
+            EventKind::HandleCell | EventKind::TakeCell => (true, false),
+        };
+        if event.kind == EventKind::HandleCell {
+            handler = Some(at);
         }
-    }
-    // What begins a flow comes before what ends it, also where the clock cannot tell.
-    let ends_flow = |ring: usize, at: usize| {
-        matches!(
-            rings[ring][at].kind,
-            EventKind::Slice | EventKind::HandleCell
-        )
+        let place = match event.kind {
+            EventKind::TakeCell => handler?,
+            _ => at,
+        };
+        let linked = event.link != 0 && !(in_cell && event.begin <= since);
+        linked.then_some(FlowEnd {
+            time: event.begin,
+            key: (in_cell, event.link),
+            begins,
+            place: (ring, place),
+        })
     };
-    order.sort_by_key(|&(time, ring, at)| (time, ends_flow(ring, at)));
+    events.iter().enumerate().filter_map(end)
+}
+
+/// Finds the two ends of each flow. A message that was taken from a cell is the one that was sent there last, if nothing is missing: so
+/// messages have flows from the time on from which all rings are complete.
+fn flows(rings: &[RingContent]) -> Flows {
+    let lossy = rings.iter().map(|ring| ring.losses);
+    let lossy = lossy.filter(|losses| losses.count > 0);
+    let since = lossy.map(|losses| losses.until).max().unwrap_or(0);
+    let all = rings.iter().enumerate();
+    let all = all.flat_map(|(ring, content)| flow_ends(ring, &content.events, since));
+    let mut order: Vec<FlowEnd> = all.collect();
+    order.sort_by_key(|end| (end.time, end.key, !end.begins));
     let mut open = HashMap::<(bool, u64), (usize, usize)>::new();
     let mut flows = Flows::default();
-    let mut number = 0;
-    for (_, ring, at) in order {
-        let event = &rings[ring][at];
-        let in_cell = matches!(event.kind, EventKind::SendCell | EventKind::HandleCell);
-        let key = (in_cell, event.link);
-        if !ends_flow(ring, at) {
-            open.insert(key, (ring, at));
-        } else if let Some(begin) = open.remove(&key) {
-            number += 1;
-            flows.begins.insert(begin, number);
-            flows.ends.insert((ring, at), number);
+    // Where the clock cannot tell, a cell's message is taken before the next one is sent there.
+    for together in order.chunk_by(|one, next| (one.time, one.key) == (next.time, next.key)) {
+        let (begins, ends) = together.split_at(together.partition_point(|end| end.begins));
+        let (mut begins, mut ends) = (begins.iter(), ends.iter());
+        let key = together[0].key;
+        loop {
+            let next = match open.contains_key(&key) {
+                true => ends.next().or_else(|| begins.next()),
+                false => begins.next().or_else(|| ends.next()),
+            };
+            let Some(FlowEnd { begins, place, .. }) = next else {
+                break;
+            };
+            if *begins {
+                open.insert(key, *place);
+            } else if let Some(begin) = open.remove(&key) {
+                flows.count += 1;
+                flows.begins.insert(begin, flows.count);
+                flows.ends.entry(*place).or_default().push(flows.count);
+            }
         }
     }
     flows
@@ -254,16 +297,11 @@ pub(super) fn write(
         process_name: Some("everwarp".to_owned()),
     };
     sink.packet(descriptor(PROCESS_TRACK, "everwarp", Some(process)))?;
-    let (mut contents, mut losses) = (Vec::new(), Vec::new());
+    let mut contents = Vec::new();
     for ring in rings {
-        let mut content = ring.read();
-        // A slice that contains others is recorded after them.
-        content
-            .events
-            .sort_by_key(|e| (e.begin, std::cmp::Reverse(e.end)));
-        lost += content.lost;
-        losses.push(content.lost);
-        contents.push(content.events);
+        let content = ring.read();
+        lost += content.losses.count;
+        contents.push(content);
     }
     let flows = flows(&contents);
     let mut categories: Vec<&str> = names.iter().map(|(_, category, _)| category).collect();
@@ -276,8 +314,8 @@ pub(super) fn write(
         })
         .collect();
     let mut written = 0;
-    for (number, (ring, events)) in rings.iter().zip(&contents).enumerate() {
-        let own = ring.number;
+    for (number, (ring, content)) in rings.iter().zip(&contents).enumerate() {
+        let (own, RingContent { events, losses }) = (ring.number, content);
         sink.packet(descriptor(track(own), &ring.thread, None))?;
         let first = events.first().map_or_else(clock::now, |event| event.begin);
         let mut state = event_packet(
@@ -290,16 +328,17 @@ pub(super) fn write(
         );
         state.interned_data = Some(interned(names, events));
         state.sequence_flags = Some(INCREMENTAL_STATE_CLEARED);
-        state.previous_packet_dropped = (losses[number] > 0).then_some(true);
+        state.previous_packet_dropped = (losses.count > 0).then_some(true);
         if let Some(event) = &mut state.track_event {
             event.categories = vec!["trace".to_owned()];
-            event.name = Some(match losses[number] {
+            event.name = Some(match losses.count {
                 0 => "the trace of this thread begins".to_owned(),
                 lost => format!("{lost} earlier events were lost: raise the limit of the trace"),
             });
         }
         sink.packet(state)?;
-        let mut open: Vec<u64> = Vec::new();
+        // The slices that are open: when they end, and how deep they lie.
+        let mut open: Vec<(u64, u32)> = Vec::new();
         let end = |at: u64| {
             let event = TrackEvent {
                 r#type: Some(SLICE_END),
@@ -308,8 +347,15 @@ pub(super) fn write(
             event_packet(own, at, event)
         };
         for (index, event) in events.iter().enumerate() {
-            while open.last().is_some_and(|last| *last <= event.begin) {
-                sink.packet(end(open.pop().unwrap_or(event.begin)))?;
+            if event.kind == EventKind::TakeCell {
+                continue;
+            }
+            let depth = event.depth();
+            // A handler that begins when its turn ends, as far as the clock can tell, still lies within it.
+            let over =
+                |&(end, of): &(u64, u32)| end < event.begin || (end == event.begin && depth <= of);
+            while let Some((at, _)) = open.pop_if(|last| over(last)) {
+                sink.packet(end(at))?;
             }
             let place = (number, index);
             let is_slice = matches!(event.kind, EventKind::Slice | EventKind::HandleCell);
@@ -332,7 +378,7 @@ pub(super) fn write(
                     .into_iter()
                     .collect(),
                 flow_ids: flows.begins.get(&place).copied().into_iter().collect(),
-                terminating_flow_ids: flows.ends.get(&place).copied().into_iter().collect(),
+                terminating_flow_ids: flows.ends.get(&place).cloned().unwrap_or_default(),
                 ..TrackEvent::default()
             };
             if event.argument != 0 {
@@ -341,11 +387,11 @@ pub(super) fn write(
             sink.packet(event_packet(own, event.begin, track_event))?;
             if is_slice {
                 // A slice ends no later than the one that contains it.
-                let within = open.last().copied().unwrap_or(u64::MAX);
-                open.push(event.end.min(within).max(event.begin));
+                let within = open.last().map_or(u64::MAX, |(end, _)| *end);
+                open.push((event.end.min(within).max(event.begin), depth));
             }
         }
-        while let Some(at) = open.pop() {
+        while let Some((at, _)) = open.pop() {
             sink.packet(end(at))?;
         }
     }
@@ -353,7 +399,100 @@ pub(super) fn write(
     Ok(TraceSummary {
         events: written,
         lost,
-        flows: flows.ends.len() as u64,
+        flows: flows.count,
         bytes: sink.bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ring::Losses;
+    use super::*;
+
+    fn sent(time: u64, cell: u64) -> Event {
+        Event::send(EventKind::SendCell, time, cell)
+    }
+    /// A slice of handlers that takes the messages in these cells.
+    fn took(time: u64, cells: &[u64]) -> Vec<Event> {
+        let handler = Event::handler(NameId(1), time, time + 1, cells.len() as u32, 0);
+        let takes = cells.iter();
+        let takes = takes.map(|&cell| Event::send(EventKind::TakeCell, time, cell));
+        [handler].into_iter().chain(takes).collect()
+    }
+    fn complete(events: Vec<Event>) -> RingContent {
+        RingContent {
+            events,
+            losses: Losses::default(),
+        }
+    }
+    /// By ring and index: where each flow begins and ends.
+    fn pairs(rings: &[RingContent]) -> Vec<[(usize, usize); 2]> {
+        let found = flows(rings);
+        let ends = found.ends.iter();
+        let by_number: HashMap<u64, (usize, usize)> = ends
+            .flat_map(|(place, flows)| flows.iter().map(move |flow| (*flow, *place)))
+            .collect();
+        assert_eq!(by_number.len() as u64, found.count);
+        let mut pairs: Vec<_> = found
+            .begins
+            .iter()
+            .map(|(place, flow)| [*place, by_number[flow]])
+            .collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn flows_of_messages_end_at_the_handlers_that_took_them() {
+        let senders = complete(vec![sent(1, 10), sent(2, 20), sent(3, 30)]);
+        let handlers = complete([took(5, &[20, 10]), took(8, &[30])].concat());
+        let expected = [[(0, 0), (1, 0)], [(0, 1), (1, 0)], [(0, 2), (1, 3)]];
+        assert_eq!(pairs(&[senders, handlers]), expected);
+    }
+
+    #[test]
+    fn a_cell_has_one_message_after_the_other_also_where_the_clock_cannot_tell() {
+        // Sent, taken, sent again by that handler, and taken by the other warp at last.
+        let one = complete([vec![sent(5, 10)], took(9, &[10])].concat());
+        let other = complete([took(5, &[10]), vec![sent(5, 10)]].concat());
+        let expected = [[(0, 0), (1, 0)], [(1, 2), (0, 1)]];
+        assert_eq!(pairs(&[one, other]), expected);
+        // The message that was sent before is taken first.
+        let before = complete(vec![sent(3, 10)]);
+        let then = complete([took(5, &[10]), vec![sent(5, 10)], took(7, &[10])].concat());
+        let expected = [[(0, 0), (1, 0)], [(1, 2), (1, 3)]];
+        assert_eq!(pairs(&[before, then]), expected);
+    }
+
+    #[test]
+    fn messages_without_a_handler_have_no_flow() {
+        // The first was a dead letter, and nothing was sent in cell 20.
+        let sends = complete(vec![sent(1, 10), sent(4, 10)]);
+        let takes = complete(took(6, &[10, 20]));
+        assert_eq!(pairs(&[sends, takes]), [[(0, 1), (1, 0)]]);
+    }
+
+    #[test]
+    fn messages_have_flows_from_when_on_no_ring_lacks_events() {
+        // What took the first message from its cell, and who sent the second one there, may be lost.
+        let sends = complete(vec![sent(1, 10), sent(8, 20)]);
+        let takes = |count| RingContent {
+            events: [took(7, &[10]), took(9, &[20])].concat(),
+            losses: Losses { count, until: 6 },
+        };
+        let all = [[(0, 0), (1, 0)], [(0, 1), (1, 2)]];
+        assert_eq!(pairs(&[sends, takes(0)]), all);
+        let sends = complete(vec![sent(1, 10), sent(8, 20)]);
+        assert_eq!(pairs(&[sends, takes(1)]), all[1..]);
+    }
+
+    #[test]
+    fn tasks_have_flows_whatever_is_lost() {
+        let queued = complete(vec![Event::send(EventKind::Send, 1, 7)]);
+        let ran = RingContent {
+            events: vec![Event::slice(NameId(1), 2, 3, 0, 7)],
+            losses: Losses { count: 9, until: 2 },
+        };
+        assert_eq!(pairs(&[queued, ran]), [[(0, 0), (1, 0)]]);
+    }
 }

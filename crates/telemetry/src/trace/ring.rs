@@ -16,8 +16,19 @@ pub enum EventKind {
     Send = 2,
     /// A message was sent in the cell `link`.
     SendCell = 3,
-    /// A message was handled that came in the cell `link`.
+    /// A slice in which messages were handled, within that of a turn. One of them came in the cell `link`, unless that is 0.
     HandleCell = 4,
+    /// A message that came in the cell `link` was handled in the slice of handlers before it.
+    TakeCell = 5,
+}
+
+/// What is missing of a worker's events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// How many older ones there were.
+    pub count: u64,
+    /// No message of an actor that was sent or taken is among them, unless it was so by then.
+    pub until: u64,
 }
 
 /// One event of a trace.
@@ -49,7 +60,14 @@ impl Event {
             link,
         }
     }
-    /// The begin of a flow.
+    /// A slice in which a message was handled that came in the cell `link`, or several ones, if that is 0.
+    pub fn handler(name: NameId, begin: u64, end: u64, argument: u32, link: u64) -> Self {
+        Self {
+            kind: EventKind::HandleCell,
+            ..Self::slice(name, begin, end, argument, link)
+        }
+    }
+    /// The begin of a flow, or a message that was taken from a cell.
     pub fn send(kind: EventKind, at: u64, link: u64) -> Self {
         Self {
             kind,
@@ -58,6 +76,15 @@ impl Event {
             begin: at,
             end: at,
             link,
+        }
+    }
+
+    /// What lies within what, where times are equal: handlers within turns, and messages within both.
+    pub(super) fn depth(&self) -> u32 {
+        match self.kind {
+            EventKind::Slice => 0,
+            EventKind::HandleCell => 1,
+            EventKind::Send | EventKind::SendCell | EventKind::TakeCell => 2,
         }
     }
 
@@ -76,6 +103,7 @@ impl Event {
             2 => EventKind::Send,
             3 => EventKind::SendCell,
             4 => EventKind::HandleCell,
+            5 => EventKind::TakeCell,
             _ => return None,
         };
         let name = NameId((what >> 32) as u32 & 0x0fff_ffff);
@@ -98,14 +126,18 @@ pub struct Ring {
     slots: Box<[[AtomicU64; 4]]>,
     /// Events written so far.
     written: CachePadded<AtomicU64>,
+    /// What was missing when the ring was made of events in the order of [`Tracer::add`](super::Tracer::add); none in one that its thread
+    /// writes.
+    ordered: Option<Losses>,
 }
 
 /// What a ring has.
 #[derive(Debug)]
 pub(super) struct RingContent {
+    /// Each slice before what lies within it.
     pub(super) events: Vec<Event>,
     /// Older events that were overwritten.
-    pub(super) lost: u64,
+    pub(super) losses: Losses,
 }
 
 impl Ring {
@@ -115,14 +147,15 @@ impl Ring {
             number,
             slots: (0..capacity).map(|_| Default::default()).collect(),
             written: CachePadded::default(),
+            ordered: None,
         }
     }
 
-    /// The ring of a thread that has ended: its last events, and how many there were before them.
-    pub(super) fn of(thread: &str, number: u32, events: &[Event], lost: u64) -> Self {
-        let ring = Self::new(thread, number, events.len().max(1));
-        ring.written.store(lost, Ordering::Relaxed);
+    /// The ring of a worker that has ended: its last events, in the order of [`Tracer::add`](super::Tracer::add).
+    pub(super) fn of(worker: &str, number: u32, events: &[Event], losses: Losses) -> Self {
+        let mut ring = Self::new(worker, number, events.len().max(1));
         events.iter().for_each(|&event| ring.push(event));
+        ring.ordered = Some(losses);
         ring
     }
 
@@ -160,10 +193,18 @@ impl Ring {
         // The slot of `after - 1` may hold half an event if the owner still writes.
         let gone = after.saturating_sub(capacity).max(first) - first;
         let events = words.into_iter().skip(gone as usize);
-        RingContent {
-            events: events.filter_map(Event::of_words).collect(),
-            lost: first + gone,
+        let mut events: Vec<_> = events.filter_map(Event::of_words).collect();
+        let losses = self.ordered.unwrap_or_else(|| Losses {
+            count: first + gone,
+            // They were recorded before this one, which is recorded when it ends.
+            until: events.first().map_or(u64::MAX, |oldest| oldest.end),
+        });
+        if self.ordered.is_none() {
+            // A slice that contains others is recorded after them.
+            let within = |e: &Event| (e.begin, std::cmp::Reverse(e.end), e.depth());
+            events.sort_by_key(within);
         }
+        RingContent { events, losses }
     }
 }
 
@@ -180,19 +221,37 @@ mod tests {
         let ring = Ring::new("worker", 1, 4);
         assert_eq!(ring.read().events, []);
         (1..=3).for_each(|n| ring.push(event(n)));
-        assert_eq!((ring.read().events.len(), ring.read().lost), (3, 0));
+        let RingContent { events, losses } = ring.read();
+        assert_eq!((events.len(), losses.count), (3, 0));
         (4..=10).for_each(|n| ring.push(event(n)));
-        let RingContent { events, lost } = ring.read();
+        let RingContent { events, losses } = ring.read();
         assert_eq!(events, [event(7), event(8), event(9), event(10)]);
-        assert_eq!(lost, 6);
+        // The last one that is missing was recorded before event 7 ended.
+        assert_eq!(losses, Losses { count: 6, until: 8 });
     }
 
     #[test]
-    fn a_ring_of_a_thread_that_has_ended_has_its_last_events() {
-        for lost in [0, 1, 7] {
-            let events = [event(1), event(2), event(3)];
-            let content = Ring::of("warp", 2, &events, lost).read();
-            assert_eq!((&content.events[..], content.lost), (&events[..], lost));
+    fn a_slice_comes_before_what_lies_within_it() {
+        let ring = Ring::new("worker", 1, 8);
+        let turn = |begin, end| Event::slice(NameId(1), begin, end, 0, 0);
+        let handler = |begin, end| Event::handler(NameId(2), begin, end, 0, 0);
+        // Each is recorded when it ends, and a clock may not tell how long it took.
+        let recorded = [handler(1, 2), handler(3, 5), turn(1, 5)];
+        let at_once = [handler(7, 7), turn(7, 7)];
+        let all = recorded.into_iter().chain(at_once);
+        all.for_each(|event| ring.push(event));
+        let nested = [turn(1, 5), handler(1, 2), handler(3, 5)];
+        let nested = nested.into_iter().chain([turn(7, 7), handler(7, 7)]);
+        assert_eq!(ring.read().events, nested.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_ring_of_a_worker_that_has_ended_has_its_events_in_their_order() {
+        for count in [0, 1, 7] {
+            let events = [event(1), event(3), event(2)];
+            let losses = Losses { count, until: 1 };
+            let content = Ring::of("warp", 2, &events, losses).read();
+            assert_eq!((&content.events[..], content.losses), (&events[..], losses));
         }
     }
 

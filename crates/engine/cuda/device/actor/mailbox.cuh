@@ -2,6 +2,7 @@
 // checked by models; the free numbers are those of crates/actor/src/pool.rs. All calls are leaves: see EW_CALL.
 #pragma once
 #include "everwarp/block/block.cuh"
+#include "everwarp/warp/trace.cuh"
 
 namespace ew {
 
@@ -107,6 +108,7 @@ EW_CALL u32 actor_send(DevActor* slots, DevMessage* cells, u32 slot_limit, u64 t
   if (!actor_named(slot_limit, to)) return SENT_GONE;
   DevActor* slot = slots + actor_slot(to);
   u32* link = &cells[cell].next;
+  trace_sends(cells + cell);
   u64 seen, meta;
   load_pair(&slot->mail, seen, meta, relaxed, gpu);
   while (true) {

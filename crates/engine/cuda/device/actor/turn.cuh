@@ -228,6 +228,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
     // The few with more messages go on in another turn, together with others. But not those with long mailboxes.
     const bool goes_on = LONG && more && mail_count(mail) >= 2 * ACTOR_BATCH;
     if (__any_sync(members, done != 0) && 2 * __popc(going) < __popc(members) && !__any_sync(members, goes_on)) break;
+    trace_meet(members);
     if (!more) continue;
     u32 at = front - 1, left = K::retries;
     const bool is_news = K::services && news != 0;
@@ -260,6 +261,8 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       if (a.message.is_ask()) kept = K::retries != 0 || a.shows() ? a.copied(at) : NONE;
     }
     if (!ends && !a.stopping) {
+      // News are in no mailbox. A message that is handled again was taken before.
+      trace_takes(is_news || left != K::retries ? nullptr : a.cells + at);
       a.sends = K::sends(a.kind());
       a.asked = NONE;
       if constexpr (K::services) a.payload_cell = kept;
@@ -309,6 +312,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       if (actor_has_news(slot)) told = ACTOR_BATCH;
     }
   }
+  trace_meet(members);
   if (K::lends && lent && actor_lend(a, front)) return;
   bool held = false;
   if constexpr (K::services) {

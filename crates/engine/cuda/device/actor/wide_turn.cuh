@@ -151,6 +151,8 @@ EW_FN void wide_call(V& t, Actor& a, u32 lane, u32 at, u32 count, F handle) {
   bool failed;
   // Not the first lane, whose place a block needs.
   if (lane == 1) measure_handler_begins();
+  trace_meet(ALL);
+  if (at != NONE) trace_takes(a.cells + at);
 #pragma unroll 1
   while (true) {
     a.sends = K::sends(a.kind());
@@ -185,6 +187,7 @@ EW_FN void wide_call(V& t, Actor& a, u32 lane, u32 at, u32 count, F handle) {
     wide_read(a, kept);
   }
   if (lane == 1) measure_handler_ends();
+  trace_meet(ALL);
   const u32 dead = __popc(__ballot_sync(ALL, failed ? at != NONE : a.asked != NONE));
   wide_done(a, lane, K::retries != 0 || ask == NONE ? kept : NONE, a.asked, failed ? DEAD_FAILED : DEAD_NO_REPLY, dead);
 }

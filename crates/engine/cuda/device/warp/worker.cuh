@@ -36,9 +36,13 @@ struct Debt {
 // The slice of a warp's time that is being traced; see warp/trace.cuh.
 struct TraceHand {
   u64 begin;
-  u64 written;  // slices before it
+  u64 written;   // entries of the slices before it
+  u64 handling;  // when the slice of handlers began
+  u32 fresh;     // entries since
+  u32 next;      // the place of the next one
   u32 tasks;
   u32 function;
+  u32 handled;   // messages of the slice of handlers
 };
 #endif
 

@@ -1,0 +1,101 @@
+//! What traces have of actors, on every engine: handlers within the turns of their actors, and flows of messages to them.
+
+use std::collections::BTreeMap;
+
+use everwarp::actor::Tell;
+use everwarp::{Device, Select, telemetry};
+use everwarp_programs::actor_shapes::{self, BLOCK, LINK, PASS, SHAPES, WARP};
+
+use crate::perfetto::{Slice, Trace, read};
+
+/// How many messages a kind has handled, by where they were sent: the names of the slices around that.
+type Senders<'n> = BTreeMap<&'n str, u64>;
+
+/// Messages that the actor of [`trace_calls`] passes on.
+const CALLED: u64 = 100;
+
+/// Tokens that actors pass around a ring. No mailbox is ever full.
+pub(crate) const RING: &[&str] = &["ring", "--n", "200", "--tokens", "50", "--hops", "20"];
+/// Actors that ask others, which reply in the cell of the ask.
+pub(crate) const ASKS: &[&str] = &["asks", "--pairs", "30", "--questions", "10"];
+
+/// Traces this program, in which an actor of warp shape passes messages on to one of block shape. Each call handles several of them.
+pub(crate) fn trace_calls(select: Select) -> Trace {
+    telemetry::start_trace(2 << 30).expect("nothing in this program is traced");
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(SHAPES.program()).start();
+    let engine = engine.expect("the engine starts");
+    let (system, calls) = actor_shapes::start(&engine, 1).expect("the system starts");
+    let launch = |kind| system.launch(kind).expect("there is room");
+    let (warp, block) = (launch(WARP), launch(BLOCK));
+    system.tell(warp, LINK, &[block.bits()]).expect("both live");
+    system.settle().expect("it settles");
+    // All of them are there before the first is handled.
+    system.deactivate(&[warp]).expect("the engine runs");
+    let passed = (0..CALLED).map(|i| Tell::new(warp, PASS, &[0, i]));
+    let passed: Vec<_> = passed.collect();
+    system.tell_all(&passed).expect("it lives");
+    system.activate(&[warp]).expect("the engine runs");
+    system.settle().expect("it settles");
+    drop(system);
+    drop((calls, engine));
+    let mut file = Vec::new();
+    let written = telemetry::write_trace(&mut file).expect("there is memory");
+    assert_eq!(written.map(|written| written.lost), Some(0));
+    read(&file)
+}
+
+/// Checks the trace of [`trace_calls`]. Returns the calls of the first actor.
+pub(crate) fn check_calls(trace: &Trace, messages: impl Fn(&Slice) -> u64) -> Vec<Slice> {
+    let by_host = [("actor_shapes/host_tell", CALLED + 1)];
+    check(trace, "actor_shapes", "warp", &messages, by_host.into());
+    let by_warp = [("actor_shapes/warp_turn warp", CALLED)];
+    check(trace, "actor_shapes", "block", &messages, by_warp.into());
+    let calls = trace.slices.iter().filter(|slice| slice.name == "warp");
+    let calls: Vec<_> = calls.cloned().collect();
+    // One that links it, and three of 32 messages and one of four.
+    let mut flows: Vec<_> = calls.iter().map(|call| call.flows.len()).collect();
+    flows.sort_unstable();
+    assert_eq!(flows, [1, 4, 32, 32, 32]);
+    calls
+}
+
+/// Checks the trace of [`RING`]. `messages` says how many messages a slice stands for.
+pub(crate) fn check_ring(trace: &Trace, messages: impl Fn(&Slice) -> u64) {
+    let expected = [("ring/host_tell", 250), ("ring/member_turn member", 1000)];
+    check(trace, "ring", "member", messages, expected.into());
+}
+
+/// The same of [`ASKS`].
+pub(crate) fn check_asks(trace: &Trace, messages: impl Fn(&Slice) -> u64) {
+    let asks = [("asks/asker_turn asker", 300)];
+    check(trace, "asks", "asked", &messages, asks.into());
+    let replies = [("asks/asked_turn asked", 300), ("asks/host_tell", 30)];
+    check(trace, "asks", "asker", &messages, replies.into());
+}
+
+/// Each message of a kind was handled within a turn, and has one flow, which ends there.
+pub(crate) fn check(
+    trace: &Trace,
+    program: &str,
+    kind: &str,
+    messages: impl Fn(&Slice) -> u64,
+    expected: Senders<'_>,
+) {
+    let handlers = trace.slices.iter().filter(|slice| slice.name == kind);
+    let handlers: Vec<_> = handlers.collect();
+    let turn = format!("{program}/{kind}_turn");
+    for handler in &handlers {
+        assert_eq!(handler.within, [&*turn], "a handler at {}", handler.begin);
+    }
+    let handled: u64 = handlers.iter().map(|handler| messages(handler)).sum();
+    let wanted: u64 = expected.values().sum();
+    assert_eq!(handled, wanted, "handled by `{kind}`");
+    let mut senders = BTreeMap::<String, u64>::new();
+    for flow in handlers.iter().flat_map(|handler| &handler.flows) {
+        assert_eq!(trace.flows[flow], (1, 1), "flow {flow}");
+        *senders.entry(trace.senders[flow].join(" ")).or_default() += 1;
+    }
+    let found = senders.iter().map(|(name, count)| (&**name, *count));
+    assert_eq!(found.collect::<Senders<'_>>(), expected, "sent to `{kind}`");
+}
