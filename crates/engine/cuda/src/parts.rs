@@ -16,8 +16,8 @@ use crate::versions::{driver_loads, driver_version};
 
 /// The value of `EVERWARP_PTXAS` with which the driver assembles, in this process.
 const DRIVER: &str = "driver";
-/// Parts with less text than this are assembled once in each program, which takes as long as reading a file.
-const KEPT_BYTES: usize = 32 << 10;
+/// Parts with less text than this are assembled once in each program, which takes some milliseconds.
+const KEPT_BYTES: usize = 4 << 10;
 /// The most bytes of machine code that an engine keeps in memory.
 const MADE_BYTES: usize = 64 << 20;
 /// The version of an entry's layout and of the way in which a part is divided.
