@@ -42,7 +42,10 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    #[cfg(test)]
     pub(crate) const ALL: [Self; 3] = [Self::Asked, Self::Near, Self::Idle];
+    /// Those for which processes wait, or are likely to wait soon.
+    pub(crate) const AWAITED: [Self; 2] = [Self::Asked, Self::Near];
 }
 
 /// How much of a module is there.
@@ -79,6 +82,8 @@ pub(crate) struct Batches<P> {
     near: BTreeSet<usize>,
     /// Batches are assembled that no process has asked for.
     unasked: bool,
+    /// Some of what the engine has is next to its image.
+    apart: bool,
 }
 
 impl<P: Clone> Batches<P> {
@@ -105,6 +110,7 @@ impl<P: Clone> Batches<P> {
             wanted: BTreeSet::new(),
             near: BTreeSet::new(),
             unasked,
+            apart: false,
         }
     }
 
@@ -178,9 +184,10 @@ impl<P: Clone> Batches<P> {
         wanted.any(|batch| matches!(batch.state, State::Ready(_)))
     }
 
-    /// Whether a process waits for a function.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !self.wanted.is_empty()
+    /// Whether nothing is to come any more.
+    pub(crate) fn is_complete(&self) -> bool {
+        let to_come = |batch: &Entry<P>| matches!(batch.state, State::Absent | State::InWork);
+        !self.batches.iter().any(to_come)
     }
 
     /// Whether processes wait for one of these functions.
@@ -197,8 +204,19 @@ impl<P: Clone> Batches<P> {
         (0..).zip(&self.batches).filter_map(ready).collect()
     }
 
-    /// The engine has this batch.
-    pub(crate) fn arrived(&mut self, number: usize) {
+    /// The engine has everything in its image that it has.
+    pub(crate) fn linked(&mut self) {
+        self.apart = false;
+    }
+
+    /// Whether some of what the engine has is next to its image.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// The engine has this batch, next to its image or in it.
+    pub(crate) fn arrived(&mut self, number: usize, apart: bool) {
+        self.apart |= apart;
         let batch = &mut self.batches[number];
         batch.state = State::Present;
         self.wanted.retain(|f| !batch.functions.contains(f));
@@ -251,7 +269,7 @@ mod tests {
         assert!(batches.is_due());
         assert_eq!(batches.ready(), [(0, set(&[1, 2]), "code")]);
         assert_eq!(batches.ask(1), (FunctionState::Awaited, true));
-        batches.arrived(0);
+        batches.arrived(0, false);
         assert_eq!(batches.ask(1), (FunctionState::Present, false));
         assert!(!batches.is_due() && batches.ready().is_empty());
         let counts = batches.counts();
@@ -286,11 +304,25 @@ mod tests {
         batches.ask(1);
         assert!(batches.is_due(), "whatever else is waited for");
         assert_eq!(ready(&batches), [0, 1]);
-        batches.arrived(0);
-        batches.arrived(1);
+        batches.arrived(0, false);
+        batches.arrived(1, false);
         assert!(!batches.is_due());
         batches.assembled(third, "code");
         assert!(batches.is_due());
+    }
+
+    #[test]
+    fn all_that_will_come_has_come_when_none_is_absent_or_in_work() {
+        let mut batches = batches(&[&[1], &[2]], &[1], true);
+        assert!(!batches.is_complete() && !batches.is_apart());
+        let (second, _) = batches.take(Reason::Idle).expect("it is absent");
+        assert!(!batches.is_complete());
+        batches.assembled(second, "code");
+        assert!(batches.is_complete());
+        batches.arrived(second, true);
+        assert!(batches.is_complete() && batches.is_apart());
+        batches.linked();
+        assert!(!batches.is_apart());
     }
 
     #[test]
@@ -313,7 +345,7 @@ mod tests {
         assert_eq!(batches.reason(2), None);
         batches.assembled(second, "code");
         assert!(batches.is_due());
-        batches.arrived(second);
+        batches.arrived(second, false);
         assert_eq!(batches.ask(2), (FunctionState::Present, false));
         assert_eq!(batches.counts().present, 1);
     }

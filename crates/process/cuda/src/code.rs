@@ -419,8 +419,9 @@ impl CodeSet {
         linked
     }
 
-    /// Gives the image functions that it lacks. A thread of the device gets more stack if the frames of these functions need more
-    /// than was thought, up to `stack_most` bytes. Returns what the exchange took.
+    /// Gives the engine functions that it lacks, next to its image unless they do not fit there or the image is to be `whole`. A thread of
+    /// the device gets more stack if the frames of these functions need more than was thought, up to `stack_most` bytes. Returns what the
+    /// exchange took, and whether they are next to the image.
     ///
     /// # Errors
     /// A function cannot be assembled, its frames are too large, or the engine has failed. The image stays as it was unless the
@@ -430,7 +431,8 @@ impl CodeSet {
         engine: &Engine,
         stack_most: u32,
         batches: &[Assembled],
-    ) -> Result<Exchanges, StartError> {
+        whole: bool,
+    ) -> Result<(Exchanges, bool), StartError> {
         let batch = |work: &Assembled| Batch {
             functions: work.functions.clone(),
             part: work.what.part.clone(),
@@ -438,11 +440,14 @@ impl CodeSet {
         for work in batches {
             work.code.partial.iter().for_each(|p| p.add(batch(work)));
         }
-        let supplied = match self.add_functions(engine, stack_most, batches) {
-            Ok(None) => self.exchange_functions(engine, stack_most),
-            Ok(Some(exchanges)) => Ok(exchanges),
-            Err(error) => Err(error),
+        let added = match whole {
+            true => Ok(None),
+            false => self.add_functions(engine, stack_most, batches),
         };
+        let supplied = added.and_then(|added| match added {
+            Some(exchanges) => Ok((exchanges, true)),
+            None => Ok((self.exchange_functions(engine, stack_most)?, false)),
+        });
         if supplied.is_err() {
             for work in batches {
                 let partial = work.code.partial.iter();

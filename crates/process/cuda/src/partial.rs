@@ -71,8 +71,6 @@ pub(crate) struct Partial {
     image: Mutex<BTreeMap<u32, Batch>>,
     /// Where the list of these is kept for the next program.
     asked: AskedFunctions,
-    /// The batches that earlier programs had.
-    noted: Vec<BTreeSet<u32>>,
 }
 
 /// A module's number of a function of the image, if it is one of the module's own.
@@ -100,8 +98,8 @@ fn in_batches(functions: impl Iterator<Item = (u32, usize)>, most: usize) -> Vec
 }
 
 impl Partial {
-    /// Takes a module apart that was compiled with [`CompileChoice::first`]: the parts that all its images have, and the rest. `None` if no
-    /// function was left out.
+    /// Takes a module apart that was compiled with [`CompileChoice::first`]: the parts that all its images have, and the rest. The
+    /// image is to have what it had in earlier programs. `None` if no function was left out.
     pub(crate) fn of(
         choice: CompileChoice,
         compiled: &mut CompiledModule,
@@ -148,35 +146,32 @@ impl Partial {
             name: compiled.name.as_str().into(),
             ptx: text.into(),
         };
-        let batches = in_batches(order, most);
-        let mut noted = asked.read(&left_out);
-        // Another version of the compiler may have made other batches.
-        noted.retain(|functions| batches.contains(functions));
         let partial = Self {
             name: compiled.name.clone(),
             library,
             numbers,
-            batches,
-            noted,
+            batches: in_batches(order, most),
             unasked,
             publisher,
             image: Mutex::default(),
             asked,
         };
+        for functions in partial.asked.read(&left_out) {
+            // Another version of the compiler may have made other batches.
+            if partial.batches.contains(&functions) {
+                let part = partial.part(&functions);
+                partial.add(Batch { functions, part });
+            }
+        }
         let parts = [first, stand_ins, addresses];
         Some((parts.into_iter().map(part).collect(), partial))
     }
 
-    /// How far the batches are when an image runs that has the [`parts`](Self::parts) of now. `ahead`: code can be assembled ahead of an
-    /// image. Processes are likely to ask for what they asked for in earlier programs, whose code is in the cache.
+    /// How far the batches are when an image runs that has the [`parts`](Self::parts) of now. `ahead`: code can be assembled ahead of an image.
     pub(crate) fn batches(&self, ahead: bool) -> Batches<Made> {
         let batches = self.batches.iter().cloned();
         let unasked = self.unasked && ahead;
-        let mut batches = Batches::new(batches, &self.present(), unasked);
-        if ahead {
-            self.noted.iter().for_each(|noted| batches.expect(noted));
-        }
-        batches
+        Batches::new(batches, &self.present(), unasked)
     }
 
     /// The functions of each batch.
@@ -290,7 +285,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::batches::Reason;
     use crate::module::compile_module;
 
     /// The entry calls `$a`, which calls `$b`, and `$c` through the table. Each has a loop, so that it can be left out.
@@ -436,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_program_has_the_same_image_and_expects_what_this_one_had() {
+    fn the_next_program_has_the_same_parts() {
         let world = World::new();
         let (_, parts, partial) = world.partial(0).expect("functions are left out");
         for functions in [&[C][..], &[B]] {
@@ -446,24 +440,15 @@ mod tests {
             });
         }
         partial.keep();
-        let texts = |parts: &[LinkedPart]| -> Vec<_> {
-            let parts = parts.iter().map(|part| Arc::clone(&part.ptx));
-            parts.collect()
+        let texts = |parts: &[LinkedPart], partial: &Partial| -> Vec<_> {
+            let parts = parts.iter().cloned().chain(partial.parts());
+            parts.map(|part| part.ptx).collect()
         };
         let (_, next_parts, next) = world.partial(0).expect("functions are left out");
-        assert_eq!(texts(&parts), texts(&next_parts));
-        assert_eq!(next.missing(), set(&[A, B, C]));
-        let near = |partial: &Partial, ahead| {
-            let mut batches = partial.batches(ahead);
-            let near = std::iter::from_fn(|| batches.take(Reason::Near));
-            near.flat_map(|(_, functions)| functions)
-                .collect::<BTreeSet<_>>()
-        };
-        assert_eq!(near(&next, true), set(&[B, C]));
-        assert_eq!(near(&next, false), set(&[]), "the driver assembles");
-        assert_eq!(near(&partial, true), set(&[]), "nothing was noted before");
+        assert_eq!(texts(&parts, &partial), texts(&next_parts, &next));
+        assert_eq!(next.missing(), set(&[A]));
         // With other first functions the numbers do not fit, and nothing of it is used.
         let (_, _, other) = world.partial(1 << 20).expect("one is left out");
-        assert_eq!(near(&other, true), set(&[]));
+        assert_eq!(other.missing(), set(&[C]));
     }
 }

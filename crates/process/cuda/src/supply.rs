@@ -42,10 +42,10 @@ pub(crate) fn expect(
     // What processes wait for does not wait until a thread is done with something else.
     let assemblers = (0..cores).flat_map(|_| {
         let awaited = thread("everwarp-assemble", |engine, wishes| {
-            assemble(engine, wishes, &[Reason::Asked]);
+            assemble(engine, wishes, &Reason::AWAITED);
         });
         let ahead = thread("everwarp-ahead", |engine, wishes| {
-            assemble(engine, wishes, &Reason::ALL);
+            assemble(engine, wishes, &[Reason::Idle]);
         });
         [awaited, ahead]
     });
@@ -69,8 +69,8 @@ fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes, reasons: &[Reason
         let mut parts = vec![part.clone()];
         parts.extend(apart.iter().map(|apart| apart.part.clone()));
         let haste = match work.what {
-            Reason::Asked => Haste::Awaited,
-            Reason::Near | Reason::Idle => Haste::Idle,
+            Reason::Asked | Reason::Near => Haste::Awaited,
+            Reason::Idle => Haste::Idle,
         };
         let engine = &resident.engine;
         match engine.assemble_while(&parts, haste, wishes.unwanted()) {
@@ -87,7 +87,11 @@ fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes, reasons: &[Reason
 fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
     let mut not_before = Instant::now();
     while wishes.wait_until_due() && wishes.wait_until(not_before) {
-        let mut attempts = vec![loaded_together(wishes.ready())];
+        let whole = wishes.is_complete();
+        let mut attempts = vec![match whole {
+            true => wishes.ready(),
+            false => loaded_together(wishes.ready()),
+        }];
         while let Some(attempt) = attempts.pop() {
             if !wishes.wait_until(not_before) {
                 return;
@@ -95,10 +99,13 @@ fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
             let Some(resident) = engine.upgrade() else {
                 return;
             };
-            match exchange(&resident, &attempt) {
-                Ok(exchanged) => {
+            match exchange(&resident, &attempt, whole) {
+                Ok((exchanged, apart)) => {
                     not_before = Instant::now() + exchanged.paused() * APART;
-                    wishes.deliver(&attempt, &exchanged);
+                    wishes.deliver(&attempt, apart, &exchanged);
+                    if !apart {
+                        wishes.linked();
+                    }
                     for Assembled { code, .. } in &attempt {
                         code.partial.iter().for_each(|partial| partial.keep());
                     }
@@ -110,7 +117,8 @@ fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
                 Err(error) => match halves(attempt) {
                     Halves::Both(first, second) => attempts.extend([second, first]),
                     Halves::One(batch) => wishes.fail(&batch, &error.to_string()),
-                    Halves::None => {}
+                    // All functions came before, and do not fit into one image.
+                    Halves::None => wishes.linked(),
                 },
             }
         }
@@ -127,17 +135,19 @@ fn loaded_together(mut ready: Vec<Assembled>) -> Vec<Assembled> {
     ready
 }
 
-/// Loads these batches, next to the image or in another one. Returns what that took.
+/// Loads these batches, next to the image unless everything is to be in another one. Returns what that took, and whether they are next to
+/// the image.
 fn exchange(
     resident: &Arc<ResidentProcesses>,
     batches: &[Assembled],
-) -> Result<Exchanges, StartError> {
+    whole: bool,
+) -> Result<(Exchanges, bool), StartError> {
     let _span = span("supply: exchange");
     // The last host may have ended meanwhile, and with it the engine would be parked.
     let _residency = Residency::enter(resident)?;
     resident
         .code()
-        .supply(&resident.engine, resident.stack_most, batches)
+        .supply(&resident.engine, resident.stack_most, batches, whole)
 }
 
 /// Whether the image was not exchanged because another thread has parked the engine for a moment.

@@ -2,15 +2,15 @@
 //!
 //! A process that calls a function which its image lacks is suspended and asks the host. Threads of an engine, its assemblers,
 //! assemble batches of functions: those that were asked for first, and others while there is nothing else to do. One more
-//! thread, the supplier, exchanges the image for one with all that is assembled, and lets the services ask again for all requests
+//! thread, the supplier, loads what is assembled, next to the image or in another one, and lets the services ask again for all requests
 //! that wait. The rules:
 //!
 //! 1. One lock guards, for all modules, how far each batch is and what is wanted. A request that finds its function neither
 //!    present nor unavailable leaves the function wanted under the same lock.
-//! 2. A function is present when an image with it runs.
+//! 2. A function is present when the engine runs with its code.
 //! 3. The supplier and the assemblers sleep under the lock under which they have seen that there is nothing for them to do.
 //!    Each of these changes that, and wakes them: a request that leaves a function wanted, an assembler that is done with a batch, and the
-//!    supplier when it divides a batch or has loaded some.
+//!    supplier when it divides a batch.
 //! 4. Services ask again for all requests that wait after a function has become present or unavailable. A request that begins to
 //!    wait is asked for once more under the lock of those that wait, so it does not matter which of the two is first.
 //!
@@ -72,14 +72,9 @@ impl Books {
         Some(&mut self.modules[at].1)
     }
 
-    /// The next batch to assemble for one of these reasons. Nothing is assembled for want of anything else to do while a process waits:
-    /// even at a low priority that takes cores from what it waits for.
+    /// The next batch to assemble for one of these reasons.
     fn take(&mut self, reasons: &[Reason]) -> Option<Wanted> {
-        let waiting = self.modules.iter().any(|(_, batches)| batches.is_awaited());
         for &reason in reasons {
-            if reason == Reason::Idle && waiting {
-                continue;
-            }
             for (code, batches) in &mut self.modules {
                 let Some(code) = code.upgrade() else {
                     continue;
@@ -98,9 +93,21 @@ impl Books {
         None
     }
 
+    /// The batches of the modules that are in use.
+    fn in_use(&self) -> impl Iterator<Item = &Batches<Made>> {
+        let modules = self.modules.iter();
+        let in_use = modules.filter(|(code, _)| code.strong_count() > 0);
+        in_use.map(|(_, batches)| batches)
+    }
+
+    /// Whether all has come that will come.
+    fn is_complete(&self) -> bool {
+        self.in_use().all(Batches::is_complete)
+    }
+
     fn is_due(&self) -> bool {
-        let mut modules = self.modules.iter();
-        modules.any(|(code, batches)| code.strong_count() > 0 && batches.is_due())
+        let is_settled = || self.is_complete() && self.in_use().any(Batches::is_apart);
+        self.in_use().any(Batches::is_due) || is_settled()
     }
 }
 
@@ -198,7 +205,20 @@ impl Wishes {
         self.tell();
     }
 
-    /// Waits until the image is to be exchanged; returns whether the supplier is to go on.
+    /// Whether all has come that will come: then an image with everything is worth its pause, because its calls are direct, and the next
+    /// program finds it.
+    pub(crate) fn is_complete(&self) -> bool {
+        lock(&self.books).is_complete()
+    }
+
+    /// Everything that the engine has is in its image, or cannot be.
+    pub(crate) fn linked(&self) {
+        let mut books = lock(&self.books);
+        let modules = books.modules.iter_mut();
+        modules.for_each(|(_, batches)| batches.linked());
+    }
+
+    /// Waits until something is to be loaded; returns whether the supplier is to go on.
     pub(crate) fn wait_until_due(&self) -> bool {
         let mut books = lock(&self.books);
         while !books.stop && !books.is_due() {
@@ -240,17 +260,15 @@ impl Wishes {
         ready
     }
 
-    /// The engine runs an image that has these batches, after this exchange.
-    pub(crate) fn deliver(&self, delivered: &[Assembled], exchange: &Exchanges) {
+    /// The engine has these batches after this exchange, next to its image or in it.
+    pub(crate) fn deliver(&self, delivered: &[Assembled], apart: bool, exchange: &Exchanges) {
         let mut books = lock(&self.books);
         for work in delivered {
             if let Some(batches) = books.of(&work.code, true) {
-                batches.arrived(work.number);
+                batches.arrived(work.number, apart);
             }
         }
         books.exchanges.add(exchange);
-        // No process may wait any more.
-        self.absent.notify_all();
         drop(books);
         self.tell();
     }
@@ -381,7 +399,7 @@ pub(crate) mod tests {
             count,
             ..Exchanges::default()
         };
-        wishes.deliver(&ready, &exchange);
+        wishes.deliver(&ready, true, &exchange);
         assert_eq!(wishes.ask(&codes[0], 1), FunctionState::Present);
         assert!(!wishes.is_due() && lock(&wishes.books).take(&Reason::ALL).is_none());
         // The functions of the other module are its own.
@@ -389,6 +407,15 @@ pub(crate) mod tests {
         assert_eq!(wishes.exchanges().count, 1);
         assert_eq!(wishes.counts(&codes[0]).present, 2);
         assert_eq!(wishes.counts(&codes[1]).present, 1);
+        // When all have come, an image with everything is due once.
+        let last = wishes.next(&Reason::ALL).expect("it is not to end");
+        assert!(!wishes.is_complete());
+        wishes.assembled(&last, made());
+        assert!(wishes.is_due() && wishes.is_complete());
+        wishes.deliver(&wishes.ready(), true, &exchange);
+        assert!(wishes.is_due() && wishes.ready().is_empty());
+        wishes.linked();
+        assert!(!wishes.is_due());
     }
 
     #[test]
