@@ -275,6 +275,7 @@ mod tests {
         let limits = Limits {
             time: Duration::from_secs(1),
             memory: 1 << 30,
+            ..Limits::default()
         };
         let stop = Stop::default();
         let spent = shell("while :; do :; done", limits, &stop);
@@ -297,6 +298,7 @@ mod tests {
         let limits = Limits {
             time: Duration::ZERO,
             memory: 1 << 30,
+            ..Limits::default()
         };
         let stop = Stop::default();
         let spent = shell("kill -STOP $$", limits, &stop);
