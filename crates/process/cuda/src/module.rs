@@ -27,11 +27,11 @@ pub(crate) struct CompileChoice {
 }
 
 /// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes 20 to 60 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
-/// for a megabyte of it: the first functions take a second or two on 16 cores, and a module that is smaller than `least` not much
-/// more.
+/// for a megabyte of it: the first functions take one to three seconds on 16 cores, and a module that is smaller than `least` not
+/// much more.
 const LAZY: FirstFunctions = FirstFunctions {
     least: 256 << 10,
-    most: 64 << 10,
+    most: 128 << 10,
 };
 /// What is left out with [`Tier::Least`].
 const LEAST: FirstFunctions = FirstFunctions { least: 0, most: 0 };
