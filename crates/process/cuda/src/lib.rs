@@ -59,6 +59,7 @@ mod load;
 mod making;
 mod module;
 mod partial;
+mod pauses;
 mod places;
 mod process;
 mod program;

@@ -13,12 +13,9 @@ use crate::batches::Reason;
 use crate::code::LoadedCode;
 use crate::error::system;
 use crate::partial::Made;
+use crate::pauses::Pauses;
 use crate::resident::{Residency, ResidentProcesses};
 use crate::wishes::{Assembled, Wishes};
-
-/// Exchanges are this many times as far apart as the last one paused the engine: so they take 5 % of the time at most. Batches
-/// gather meanwhile.
-const APART: u32 = 20;
 
 /// When an image is exchanged that could not be, because the engine was parked for something else.
 const PARKED: Duration = Duration::from_millis(5);
@@ -85,7 +82,7 @@ fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes, reasons: &[Reason
 
 /// Exchanges the image until the engine ends.
 fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
-    let mut not_before = Instant::now();
+    let (mut pauses, mut not_before) = (Pauses::default(), Instant::now());
     while wishes.wait_until_due() && wishes.wait_until(not_before) {
         let whole = wishes.is_complete();
         let mut attempts = vec![match whole {
@@ -101,7 +98,9 @@ fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
             };
             match exchange(&resident, &attempt, whole) {
                 Ok((exchanged, apart)) => {
-                    not_before = Instant::now() + exchanged.paused() * APART;
+                    let end = Instant::now();
+                    pauses.add(end, exchanged.paused());
+                    not_before = pauses.next().unwrap_or(end);
                     wishes.deliver(&attempt, apart, &exchanged);
                     if !apart {
                         wishes.linked();
