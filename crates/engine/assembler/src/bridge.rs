@@ -238,7 +238,7 @@ pub(crate) fn takes_registers(name: &str, variable: &str, registers: usize) -> S
     out
 }
 
-/// A kernel whose only parameter is the address of a table, into elements of which it writes the addresses of functions. It reaches
+/// A kernel whose only parameter is the address of a table: it writes the addresses of functions into these elements. It reaches
 /// functions by the calls in `reached`, which it never makes.
 pub(crate) fn gives<'n>(
     kernel: &str,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::bridge::{bridge, gives, pass_on, reach, takes, takes_registers};
 use crate::split::{Linkage, names, parse};
 
-/// So many functions are reached by one function: the assembler takes time with the square of a function's length.
+/// How many functions one function reaches: the assembler takes time with the square of a function's length.
 const REACHED_TOGETHER: usize = 64;
 
 /// Functions that are not in a file and call those of the file.
@@ -241,7 +241,7 @@ mod tests {
     use crate::split::tests::{HEAD, chain};
     use crate::split::{Place, divide_by, split};
 
-    /// The functions of a chain, of which a library has three; the file with the rest, and with what stands for those.
+    /// A chain of functions, the file without three of them and with what stands for those, and the library that has the three.
     fn library() -> (String, String, Library) {
         let text = chain(6, 3);
         let begin = text.find(".func (.param .b32 ret) f2(.param .b32 a0)\n{");

@@ -1,7 +1,7 @@
 //! Code that is loaded next to an image: it is linked alone, and finds the addresses of what it calls in a table of the image.
 //!
 //! The kernel that runs was linked without it, so what a linker gives a kernel for the functions that it calls is checked here: the
-//! registers, and constants, of which a function in another image has none.
+//! registers, and constants, which a function in another image does not have.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_void};

@@ -211,7 +211,7 @@ impl Partial {
         })
     }
 
-    /// A function without parameters that the image has to have a call of which is never made: by way of it the engine's kernel reaches
+    /// A function without parameters. The image has to have a call of it, which is never made: by way of it the engine's kernel reaches
     /// all that batches may call.
     pub(crate) fn roots(&self) -> String {
         self.library.roots()
