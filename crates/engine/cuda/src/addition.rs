@@ -12,7 +12,7 @@ use everwarp_engine::{Addition, EngineError, Frames, PreparedAddition, Publisher
 
 use crate::cache::Cache;
 use crate::driver::{Stream, call};
-use crate::elf::Elf;
+use crate::elf::{Elf, has_constants};
 use crate::kernel::{Kernel, set_stack};
 use crate::link::link_alone;
 use crate::parts::{Made, objects};
@@ -102,15 +102,6 @@ pub(crate) fn publish(
     ready.into_iter().try_for_each(|p| p.queue(stream))
 }
 
-/// Whether functions need constants of their own, which only a kernel has that they are linked to.
-pub(crate) fn has_constants(objects: &[&Vec<u8>]) -> Result<bool, EngineError> {
-    let mut files = objects.iter().map(|object| Elf::new(object));
-    files.try_fold(false, |found, elf| {
-        let elf = elf.ok_or(EngineError::Frames)?;
-        Ok(found || elf.has_constants())
-    })
-}
-
 /// Links an addition; works while a kernel is resident. A context must be current. `None` if it can only come in an image: its
 /// functions need constants, or more registers than the kernel has, or more stack than they were thought to need.
 pub(crate) fn prepare(
@@ -126,7 +117,7 @@ pub(crate) fn prepare(
     let objects = objects(assembler, &addition.parts, arch, &Cache::user(), made);
     let objects = objects.map_err(|e| EngineError::Assemble(Box::new(e)))?;
     let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
-    if has_constants(&objects)? {
+    if has_constants(&objects).ok_or(EngineError::Frames)? {
         return Ok(None);
     }
     let code = spanned("addition: link", || link_alone(&objects))?;

@@ -3,9 +3,8 @@
 use everwarp_assembler::{Assembler, Estimate, split::split};
 use everwarp_engine::{Addition, EngineError, Frames, Image};
 
-use crate::addition::has_constants;
 use crate::cache::{Cache, linked_key};
-use crate::elf::Elf;
+use crate::elf::{Elf, has_constants};
 use crate::image::source;
 use crate::parts::{Made, objects, target};
 
@@ -84,7 +83,7 @@ pub fn build_addition(
     let objects = objects(&assembler, &addition.parts, arch, cache, &Made::default());
     let objects = objects.map_err(|e| failed(Box::new(e)))?;
     let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
-    let has_constants = has_constants(&objects)?;
+    let has_constants = has_constants(&objects).ok_or(EngineError::Frames)?;
     let all: Vec<_> = objects.iter().map(|object| object.as_slice()).collect();
     let code = assembler.link("an addition", &all, &target(arch));
     let code = code.map_err(|e| failed(Box::new(e)))?;

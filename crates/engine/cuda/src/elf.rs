@@ -148,6 +148,13 @@ impl<'i> Elf<'i> {
     }
 }
 
+/// Whether functions of these files need constants of their own, which only a kernel has that they are linked to. `None` if one is no
+/// machine code.
+pub(crate) fn has_constants(objects: &[&Vec<u8>]) -> Option<bool> {
+    let mut files = objects.iter().map(|object| Elf::new(object));
+    files.try_fold(false, |found, elf| Some(found || elf?.has_constants()))
+}
+
 /// The stack frames of a cubin's functions, or nothing if it does not say.
 pub(crate) fn frames(image: &[u8]) -> Option<Frames> {
     Elf::new(image)?.frames()
@@ -189,6 +196,7 @@ mod tests {
     fn what_is_no_machine_code_says_nothing() {
         for bytes in [&b""[..], b"\x7fELF", b"//\n// Generated", &[0x7f; 100]] {
             assert_eq!(frames(bytes), None);
+            assert_eq!(has_constants(&[&bytes.to_vec()]), None);
         }
         let mut elf = b"\x7fELF\x02".to_vec();
         elf.resize(64, 0xff);

@@ -9,8 +9,8 @@ use everwarp_cache::Kind;
 use everwarp_engine::{EngineError, Haste, Linked, LinkedPart, sync::lock, trace::span};
 use sha2::{Digest, Sha256};
 
-use crate::addition::has_constants;
 use crate::cache::{Cache, hex};
+use crate::elf::has_constants;
 use crate::link::{MAX_REGISTERS, assemble_and_link, link_objects};
 use crate::versions::{driver_loads, driver_version};
 
@@ -139,7 +139,8 @@ pub(crate) fn assemble_while(
     match objects(&assembler, parts, arch, cache, made) {
         Ok(objects) => {
             let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
-            Ok(!has_constants(&objects)?)
+            // What cannot be read comes in an image, where the driver says what is wrong with it.
+            Ok(has_constants(&objects) == Some(false))
         }
         Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
         Err(_) => Ok(false),

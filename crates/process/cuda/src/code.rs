@@ -22,7 +22,6 @@ use crate::link::{StackUse, part};
 use crate::module::{CompileChoice, CompiledModule, compile_module};
 use crate::partial::{Apart, Batch, Made, Partial};
 use crate::program;
-use crate::wishes::Assembled;
 
 /// Modules that no host uses any more and that stay in the image nevertheless, in case that they are loaded again.
 const KEPT: usize = 8;
@@ -207,6 +206,13 @@ impl LoadedCode {
     pub(crate) fn is_of(&self, module: &Module) -> bool {
         self.key == CodeKey::of(module, self.key.choice)
     }
+}
+
+/// Functions of a module that the engine is to have.
+pub(crate) struct Supplied {
+    pub(crate) code: Arc<LoadedCode>,
+    pub(crate) functions: BTreeSet<u32>,
+    pub(crate) made: Made,
 }
 
 /// How long it took to load modules.
@@ -430,15 +436,16 @@ impl CodeSet {
         &mut self,
         engine: &Engine,
         stack_most: u32,
-        batches: &[Assembled],
+        batches: &[Supplied],
         whole: bool,
     ) -> Result<(Exchanges, bool), StartError> {
-        let batch = |work: &Assembled| Batch {
-            functions: work.functions.clone(),
-            part: work.what.part.clone(),
+        let batch = |supplied: &Supplied| Batch {
+            functions: supplied.functions.clone(),
+            part: supplied.made.part.clone(),
         };
-        for work in batches {
-            work.code.partial.iter().for_each(|p| p.add(batch(work)));
+        for supplied in batches {
+            let partial = supplied.code.partial.iter();
+            partial.for_each(|p| p.add(batch(supplied)));
         }
         let added = match whole {
             true => Ok(None),
@@ -449,9 +456,11 @@ impl CodeSet {
             None => Ok((self.exchange_functions(engine, stack_most)?, false)),
         });
         if supplied.is_err() {
-            for work in batches {
-                let partial = work.code.partial.iter();
-                partial.for_each(|p| p.take_back(&work.functions));
+            for Supplied {
+                code, functions, ..
+            } in batches
+            {
+                code.partial.iter().for_each(|p| p.take_back(functions));
             }
         }
         supplied
@@ -462,12 +471,12 @@ impl CodeSet {
         &mut self,
         engine: &Engine,
         stack_most: u32,
-        batches: &[Assembled],
+        batches: &[Supplied],
     ) -> Result<Option<Exchanges>, StartError> {
         let begin = Instant::now();
-        let batches = batches.iter().map(|work| {
-            let Made { part, apart } = work.what.clone();
-            Some((&*work.code, &work.functions, part, apart?))
+        let batches = batches.iter().map(|supplied| {
+            let Made { part, apart } = supplied.made.clone();
+            Some((&*supplied.code, &supplied.functions, part, apart?))
         });
         let batches: Option<Vec<_>> = batches.collect();
         let Some(addition) = batches.map(addition) else {

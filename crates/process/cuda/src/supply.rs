@@ -1,4 +1,4 @@
-//! The threads that assemble functions which an image lacks, and the one that exchanges the image.
+//! The threads that assemble functions which an image lacks, and the one that loads them.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use everwarp_runtime::trace::span;
 use everwarp_runtime::{EngineError, Error, Haste, LinkedEngine};
 
 use crate::batches::Reason;
-use crate::code::LoadedCode;
+use crate::code::{LoadedCode, Supplied};
 use crate::error::system;
 use crate::partial::Made;
 use crate::pauses::Pauses;
@@ -21,7 +21,7 @@ use crate::wishes::{Assembled, Wishes};
 const PARKED: Duration = Duration::from_millis(5);
 
 /// Gets ready for processes of these modules to ask for functions, if some are left out. Batches of the modules are assembled from
-/// now on, by as many threads as there are cores; the processes of the assembler have a low priority.
+/// now on, by two threads for each core; the processes of the assembler have a low priority.
 pub(crate) fn expect(
     resident: &Arc<ResidentProcesses>,
     codes: &[Arc<LoadedCode>],
@@ -80,7 +80,7 @@ fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes, reasons: &[Reason
     }
 }
 
-/// Exchanges the image until the engine ends.
+/// Loads batches until the engine ends.
 fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
     let (mut pauses, mut not_before) = (Pauses::default(), Instant::now());
     while wishes.wait_until_due() && wishes.wait_until(not_before) {
@@ -141,12 +141,18 @@ fn exchange(
     batches: &[Assembled],
     whole: bool,
 ) -> Result<(Exchanges, bool), StartError> {
+    let supplied = |work: &Assembled| Supplied {
+        code: Arc::clone(&work.code),
+        functions: work.functions.clone(),
+        made: work.what.clone(),
+    };
+    let batches: Vec<_> = batches.iter().map(supplied).collect();
     let _span = span("supply: exchange");
     // The last host may have ended meanwhile, and with it the engine would be parked.
     let _residency = Residency::enter(resident)?;
     resident
         .code()
-        .supply(&resident.engine, resident.stack_most, batches, whole)
+        .supply(&resident.engine, resident.stack_most, &batches, whole)
 }
 
 /// Whether the image was not exchanged because another thread has parked the engine for a moment.
