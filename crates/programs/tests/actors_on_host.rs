@@ -189,30 +189,42 @@ fn random_schedules_keep_each_free_number_in_one_hand(folder: &Path) -> Result<(
     run(&compile(folder, &["-O1"])?, 1, 400)
 }
 
-/// What a trace knows a message by, which its sender and the turn that handles it know without a word from each other.
-fn random_schedules_tell_messages_apart_by_their_cells(folder: &Path) -> Result<(), Failed> {
-    let flags = ["-O1", "-DTRACED"];
-    for (name, program, scenarios) in [
+/// Writes the sources of scenarios with services, whose ring for the host has this many places.
+type Sources = fn(&Path, u32) -> Result<(), Failed>;
+
+/// Runs schedules of all scenarios without services, and of these with services.
+fn run_all(
+    folder: &Path,
+    flags: &[&str],
+    scenarios: u64,
+    with_services: &[(&str, Sources)],
+) -> Result<(), Failed> {
+    for (name, program, texts) in [
         ("probe", &PROBE, PROBE_CPP),
         ("faults", &FAULTS, FAULTS_CPP),
         ("shapes", &SHAPES, SHAPES_CPP),
     ] {
         let folder = folder.join(name);
-        write_sources(&folder, program, scenarios)?;
-        run(&compile(&folder, &flags)?, 1, 200)?;
+        write_sources(&folder, program, texts)?;
+        run(&compile(&folder, flags)?, 1, scenarios)?;
     }
-    let write_with_services = [
-        ("services", write_services as fn(&Path, u32) -> _),
+    for (name, write) in with_services {
+        let folder = folder.join(name);
+        write(&folder, 8)?;
+        run(&compile(&folder, flags)?, 1, scenarios)?;
+    }
+    Ok(())
+}
+
+/// What a trace knows a message by, which its sender and the turn that handles it know without a word from each other.
+fn random_schedules_tell_messages_apart_by_their_cells(folder: &Path) -> Result<(), Failed> {
+    let with_services: [(_, Sources); 4] = [
+        ("services", write_services),
         ("parts", write_parts),
         ("groups", write_groups),
         ("broker", write_broker),
     ];
-    for (name, write) in write_with_services {
-        let folder = folder.join(name);
-        write(&folder, 8)?;
-        run(&compile(&folder, &flags)?, 1, 200)?;
-    }
-    Ok(())
+    run_all(folder, &["-O1", "-DTRACED"], 200, &with_services)
 }
 
 /// News overtake the mailbox: no sender has written anything about them.
@@ -267,24 +279,12 @@ fn turn_that_goes_on_without_room_is_noticed(folder: &Path) -> Result<(), Failed
 fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed> {
     // A fence that orders an ask's end before its count, which ThreadSanitizer does not know.
     let flags = ["-O1", "-DTHREADS", "-fsanitize=thread", "-Wno-tsan"];
-    for (name, program, scenarios) in [
-        ("probe", &PROBE, PROBE_CPP),
-        ("faults", &FAULTS, FAULTS_CPP),
-        ("shapes", &SHAPES, SHAPES_CPP),
-    ] {
-        let folder = folder.join(name);
-        write_sources(&folder, program, scenarios)?;
-        run(&compile(&folder, &flags)?, 1, 60)?;
-    }
-    let parts = folder.join("parts");
-    write_parts(&parts, 8)?;
-    run(&compile(&parts, &flags)?, 1, 60)?;
-    let groups = folder.join("groups");
-    write_groups(&groups, 8)?;
-    run(&compile(&groups, &flags)?, 1, 60)?;
-    let folder = folder.join("services");
-    write_services(&folder, 8)?;
-    run(&compile(&folder, &flags)?, 1, 60)
+    let with_services: [(_, Sources); 3] = [
+        ("parts", write_parts),
+        ("groups", write_groups),
+        ("services", write_services),
+    ];
+    run_all(folder, &flags, 60, &with_services)
 }
 
 /// The scenarios notice the defect that made actors wrong on GPUs at first.

@@ -92,24 +92,33 @@ fn errno(error: FileErrno, times: u64) -> u64 {
     u64::from(error.0) * times
 }
 
+/// Lets so many walkers with this seed take so many steps each, and adds to the expected numbers what they add to the file's.
+fn add(
+    engine: &Engine,
+    walk: &Walk,
+    (walkers, steps, seed): (u32, u64, u32),
+    expected: &mut [u64],
+) {
+    let tasks = walk.tasks(steps).expect("there is room");
+    assert_eq!(run(engine, &tasks), (u64::from(walkers) * steps, 0));
+    let count = expected.len() as u64;
+    for walker in 0..walkers {
+        for left in 1..=steps {
+            expected[choice(seed, walker, left, count) as usize] += 1;
+        }
+    }
+}
+
 fn pages_keep_every_addition(select: Select) {
     let engine = start(select);
     for (frames, walkers, steps, seed) in [(16, 40, 250, 1), (3, 2, 300, 2), (64, 300, 60, 3)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let pages = 8 * frames;
         let (file, mut expected) = numbers(folder.path(), pages);
-        let count = expected.len() as u64;
         let walk = Walk::new(&engine, config(frames), file, pages * PAGE, walkers, seed);
         let walk = walk.expect("there is memory");
         for _ in 0..2 {
-            let tasks = walk.tasks(steps).expect("there is room");
-            let added = run(&engine, &tasks);
-            assert_eq!(added, (u64::from(walkers) * steps, 0));
-            for walker in 0..walkers {
-                for left in 1..=steps {
-                    expected[choice(seed, walker, left, count) as usize] += 1;
-                }
-            }
+            add(&engine, &walk, (walkers, steps, seed), &mut expected);
             let synced = run(&engine, &[walk.ask(SYNC, walk.handle, 0)]);
             assert_eq!(synced, (1, 0));
             assert!(numbers_of(folder.path()) == expected, "{frames} frames");
@@ -127,12 +136,8 @@ fn pages_keep_every_addition(select: Select) {
         let own = walk.files.stats().expect("there are counters");
         assert!(own.takes > 0 && own.queued_most > 0, "{own:?}");
         // What is not synced is written at the end.
-        let tasks = walk.tasks(1).expect("there is room");
-        assert_eq!(run(&engine, &tasks), (walkers.into(), 0));
+        add(&engine, &walk, (walkers, 1, seed), &mut expected);
         walk.files.close();
-        for walker in 0..walkers {
-            expected[choice(seed, walker, 1, count) as usize] += 1;
-        }
         assert!(numbers_of(folder.path()) == expected, "{frames} frames");
     }
 }
@@ -145,7 +150,6 @@ fn pages_of_many_threads_keep_every_addition(select: Select) {
     let (frames, walkers, steps, seed) = (128, 1000, 60, 4);
     let pages = 8 * frames;
     let (file, mut expected) = numbers(folder.path(), pages);
-    let count = expected.len() as u64;
     let config = FilesConfig {
         // The least arena that cases run with has room for 16.
         threads: (2 * cores).clamp(8, 16) as u32,
@@ -154,14 +158,7 @@ fn pages_of_many_threads_keep_every_addition(select: Select) {
     let walk = Walk::new(&engine, config, file, pages * PAGE, walkers, seed);
     let walk = walk.expect("there is memory");
     for _ in 0..2 {
-        let tasks = walk.tasks(steps).expect("there is room");
-        let added = run(&engine, &tasks);
-        assert_eq!(added, (u64::from(walkers) * steps, 0));
-        for walker in 0..walkers {
-            for left in 1..=steps {
-                expected[choice(seed, walker, left, count) as usize] += 1;
-            }
-        }
+        add(&engine, &walk, (walkers, steps, seed), &mut expected);
     }
     let synced = run(&engine, &[walk.ask(SYNC, walk.handle, 0)]);
     assert_eq!(synced, (1, 0));
