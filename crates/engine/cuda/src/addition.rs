@@ -4,11 +4,10 @@
 //! registers, and constants, which a function in another image does not have.
 
 use std::collections::BTreeSet;
-use std::ffi::{CString, c_void};
 
 use cudarc::driver::sys;
 use everwarp_engine::trace::{span, spanned};
-use everwarp_engine::{Addition, EngineError, Frames, PreparedAddition, Publisher};
+use everwarp_engine::{Addition, EngineError, Frames, PreparedAddition};
 
 use crate::cache::Cache;
 use crate::driver::{Stream, call};
@@ -16,6 +15,7 @@ use crate::elf::{Elf, has_constants};
 use crate::kernel::{Kernel, set_stack};
 use crate::link::link_alone;
 use crate::parts::{Made, objects};
+use crate::publish::Ready;
 use crate::versions::not_loaded;
 
 /// An addition that is loaded.
@@ -27,80 +27,6 @@ pub(crate) struct Loaded {
 }
 // SAFETY: handles of modules and functions may be used from any thread.
 unsafe impl Send for Loaded {}
-
-/// A publisher, and the table's address.
-#[derive(Clone, Copy, Debug)]
-struct Ready {
-    kernel: sys::CUfunction,
-    table: sys::CUdeviceptr,
-}
-
-impl Ready {
-    fn of(
-        publisher: &Publisher,
-        module: sys::CUmodule,
-        image: sys::CUmodule,
-    ) -> Result<Self, EngineError> {
-        let name = |name: &str| CString::new(name).expect("names in PTX hold no NUL");
-        let (mut kernel, mut table, mut bytes) = (std::ptr::null_mut(), 0, 0);
-        let (kernel_name, table_name) = (name(&publisher.kernel), name(&publisher.table));
-        // SAFETY: the modules are loaded; the names end with NUL and the out-pointers are valid.
-        unsafe {
-            call!(cuModuleGetFunction(
-                &raw mut kernel,
-                module,
-                kernel_name.as_ptr()
-            ))?;
-            call!(cuModuleGetGlobal_v2(
-                &raw mut table,
-                &raw mut bytes,
-                image,
-                table_name.as_ptr()
-            ))?;
-        }
-        Ok(Self { kernel, table })
-    }
-
-    fn all(
-        publishers: &[Publisher],
-        module: sys::CUmodule,
-        image: sys::CUmodule,
-    ) -> Result<Vec<Self>, EngineError> {
-        let publishers = publishers.iter();
-        publishers.map(|p| Self::of(p, module, image)).collect()
-    }
-
-    /// Queues it. What is queued later sees what it has written.
-    fn queue(mut self, stream: &Stream) -> Result<(), EngineError> {
-        let mut params: [*mut c_void; 1] = [(&raw mut self.table).cast()];
-        // SAFETY: a publisher has one parameter, an address, which the driver copies before it returns.
-        unsafe {
-            call!(cuLaunchKernel(
-                self.kernel,
-                1,
-                1,
-                1,
-                1,
-                1,
-                1,
-                0,
-                stream.0,
-                params.as_mut_ptr(),
-                std::ptr::null_mut()
-            ))
-        }
-    }
-}
-
-/// Lets an image's own publishers write, before anything else that is queued later runs.
-pub(crate) fn publish(
-    publishers: &[Publisher],
-    image: sys::CUmodule,
-    stream: &Stream,
-) -> Result<(), EngineError> {
-    let ready = Ready::all(publishers, image, image)?;
-    ready.into_iter().try_for_each(|p| p.queue(stream))
-}
 
 /// Links an addition; works while a kernel is resident. A context must be current. `None` if it can only come in an image: its
 /// functions need constants, or more registers than the kernel has, or more stack than they were thought to need.

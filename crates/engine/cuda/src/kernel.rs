@@ -7,13 +7,13 @@ use everwarp_contract::device::{BLOCK_THREADS, DevEngine};
 use everwarp_engine::trace::{span, spanned};
 use everwarp_engine::{EngineError, Frames, Image, PreparedImage};
 
-use crate::addition::publish;
 use crate::cache::{Cache, Compiled, linked_key};
 use crate::device::CudaDevice;
 use crate::driver::{Stream, call};
 use crate::image::{KERNEL, SHARED_BYTES, TABLES, source};
 use crate::parts::{self, Made};
 use crate::precompiled;
+use crate::publish::publish;
 use crate::versions::not_loaded;
 
 /// A loaded kernel, the dynamic shared memory of each of its blocks, and where it looks for its tables.

@@ -29,6 +29,7 @@ pub mod nvrtc;
 mod parts;
 mod pieces;
 mod precompiled;
+mod publish;
 pub mod raw;
 mod tables;
 mod task_heap;
