@@ -92,7 +92,7 @@ fn errno(error: FileErrno, times: u64) -> u64 {
     u64::from(error.0) * times
 }
 
-/// Lets so many walkers with this seed take so many steps each, and adds to the expected numbers what they add to the file's.
+/// Lets walkers with this seed take this number of steps each, and adds to the expected numbers what they add to the file's.
 fn add(
     engine: &Engine,
     walk: &Walk,
