@@ -6,6 +6,7 @@ mod job;
 mod options;
 mod place;
 mod plan;
+mod rehearse;
 mod report;
 mod routes;
 mod run;

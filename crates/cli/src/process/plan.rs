@@ -13,8 +13,9 @@ use everwarp::trace::spanned;
 use everwarp::{EngineKind, Select};
 
 use super::job::Job;
-use super::options::Args;
+use super::options::{Args, TierOption};
 use super::place::Place;
+use super::rehearse::rehearsals;
 use super::routes::Routes;
 use crate::error::CliError;
 use crate::serve;
@@ -128,6 +129,11 @@ impl<'a> Plan<'a> {
         self.args.process.per_connection
     }
 
+    /// The directories of the command line.
+    pub(super) fn directories(&self) -> &[Directory] {
+        &self.directories
+    }
+
     /// The listeners of the command line.
     pub(super) fn listeners(&self) -> &[Listener] {
         &self.listeners
@@ -148,6 +154,9 @@ impl<'a> Plan<'a> {
             .tier(options.tier.into())
             .places(self.instances.min(PLACES_MOST))
             .input_bytes(self.input_bytes());
+        if options.tier == TierOption::Lazy {
+            builder = builder.rehearse(&self.module, rehearsals(self));
+        }
         for module in self.routes.iter().flat_map(|routes| routes.modules()) {
             builder = builder.module(module);
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use everwarp_process::{
-    HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, StartError, Tier,
+    HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, Rehearsal, StartError, Tier,
 };
 use everwarp_runtime::{Device, EngineKind};
 
@@ -29,6 +29,7 @@ pub struct HostBuilder<'d> {
     config: HostConfig,
     shown: bool,
     meanwhile: bool,
+    rehearsals: Vec<(Module, Vec<Rehearsal>)>,
 }
 
 /// Where a host runs.
@@ -49,6 +50,7 @@ impl<'d> HostBuilder<'d> {
             config: HostConfig::default(),
             shown: true,
             meanwhile: false,
+            rehearsals: Vec::new(),
         }
     }
 
@@ -199,6 +201,17 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
+    /// On a GPU with [`Tier::Lazy`], runs processes of a module that are given this on the CPU engine first, without effects and
+    /// for half a second together at most: so the GPU's code has the functions that they call from the beginning, and not those
+    /// that direct calls lead to. What they called is kept in the cache, and a module that was rehearsed is not rehearsed again.
+    /// Modules that are compiled as a whole are not rehearsed either, and neither are those of a service and of a host that
+    /// [starts on the CPU engine](Self::meanwhile).
+    pub fn rehearse(mut self, module: &Module, given: impl IntoIterator<Item = Rehearsal>) -> Self {
+        let given = given.into_iter().collect();
+        self.rehearsals.push((module.clone(), given));
+        self
+    }
+
     /// Compiles the modules and starts the engine of the device's kind.
     ///
     /// # Errors
@@ -210,7 +223,10 @@ impl<'d> HostBuilder<'d> {
             Place::Device(device) => {
                 let engine = match self.may_start_on_cpu(device) {
                     true => start_soon(device, &self.modules, &self.config)?,
-                    false => start_engine(device, &self.modules, &self.config, None)?.into(),
+                    false => {
+                        self.rehearse_for(device);
+                        start_engine(device, &self.modules, &self.config, None)?.into()
+                    }
                 };
                 (engine, device.name())
             }
@@ -226,6 +242,18 @@ impl<'d> HostBuilder<'d> {
         }
         Ok(Host::new(engine, modules, device, shown))
     }
+
+    #[cfg(target_os = "linux")]
+    fn rehearse_for(&self, device: &Device) {
+        if device.kind() == EngineKind::Cuda {
+            for (module, given) in &self.rehearsals {
+                super::rehearse::rehearse(module, given, &self.config);
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn rehearse_for(&self, _: &Device) {}
 
     /// Whether processes may start on the CPU engine before the device's engine has started.
     fn may_start_on_cpu(&self, device: &Device) -> bool {

@@ -102,6 +102,8 @@ mod host;
 mod lines;
 mod parallel;
 #[cfg(target_os = "linux")]
+mod rehearse;
+#[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod serving;
 mod shown;
@@ -122,8 +124,8 @@ pub use everwarp_process::{
     Directory, EventSources, Events, Exchanges, Exit, ExitStatus, HostError, Input, InputLines,
     ListenAddress, ListenError, Listener, Listing, LoadConfig, LoadError, LoadedModule, Module,
     Network, Output, OutputError, OutputErrors, OutputStream, ParsePidError, Pid, ProcessSnapshot,
-    Reads, Receiver, Recording, RuleError, Sender, SpawnError, Stage, StartError, StartWriter,
-    Tier, Trap, TrapKind, threads,
+    Reads, Receiver, Recording, Rehearsal, RuleError, Sender, SpawnError, Stage, StartError,
+    StartWriter, Tier, Trap, TrapKind, threads,
 };
 #[doc(hidden)]
 pub use everwarp_process::{ImageFile, NativeImage};

@@ -29,6 +29,7 @@ mod module;
 pub mod net;
 mod output;
 mod pid;
+mod rehearsal;
 pub mod sockets;
 mod streams;
 pub mod threads;
@@ -60,6 +61,7 @@ pub use listing::{Listing, ProcessSnapshot, Stage};
 pub use module::Module;
 pub use output::{OutputError, OutputErrors, OutputStream};
 pub use pid::{ParsePidError, Pid};
+pub use rehearsal::Rehearsal;
 pub use streams::{Captured, Input, Output};
 pub use validate::{Invalid, validate_language};
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
 
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
+    RegallocAlgorithm,
+};
 
 use crate::lock::lock;
 use crate::permits;
@@ -136,6 +139,18 @@ impl EnginePair {
     /// wasmtime cannot generate code for this machine.
     pub(crate) fn without_pool(metering: Metering, stack: Stack) -> Result<Engine, String> {
         Engine::new(&config(metering, stack)).map_err(|e| format!("{e:#}"))
+    }
+
+    /// An engine for a module that runs once: its code is made quickly and is not fast.
+    ///
+    /// # Errors
+    /// wasmtime cannot generate code for this machine.
+    pub(crate) fn for_one_run() -> Result<Engine, String> {
+        let mut config = config(Metering::EpochOnly, Stack::DEFAULT);
+        config
+            .cranelift_opt_level(OptLevel::None)
+            .cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+        Engine::new(&config).map_err(|e| format!("{e:#}"))
     }
 
     /// The engines that count fuel or do not, made at their first use.

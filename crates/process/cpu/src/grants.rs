@@ -113,3 +113,16 @@ impl StartWriter for StartValues {
         self.connection = Some(connection);
     }
 }
+
+/// Opens a directory in the namespace of a process: the one whose handle was opened, whatever its path leads to now.
+#[cfg(target_os = "linux")]
+pub(crate) fn path_of(directory: &Directory) -> std::path::PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", directory.handle().as_raw_fd()).into()
+}
+
+/// wasmtime's WASI opens directories by path only.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn path_of(directory: &Directory) -> std::path::PathBuf {
+    directory.path().to_owned()
+}

@@ -32,11 +32,11 @@
 //! **Layers.** Each file uses only files of its own line and the lines above it, and there are no circles
 //! (`tests/layers.rs`):
 //! * `lock`, `permits`, `watch`, `cached_file`, `engines`, `epoch`, `limits`, `usage`, `pid_table`, `channel`, `child_compiler`, `host_input`, `host_stream`, `worker_load`,
-//!   `rewrite`;
+//!   `rewrite`, `mark`;
 //! * `process` (the record), `sink` (its output), `scheduler` (the table and the queue), `worker` (a thread);
 //! * `facts` (what a module needs), `threads` (what threads share), `family` (children), `guest` (an instance's data);
 //! * `status`, `guest_thread`, `imports` (the host calls), `program` (a compiled module), `grants`;
-//! * `run` (a process), `modules`, `spawn`, `list`, and `host` on top.
+//! * `run` (a process), `rehearsal`, `modules`, `spawn`, `list`, and `host` on top.
 //!
 //! This crate is internal to everwarp and promises no stability.
 
@@ -62,12 +62,14 @@ mod imports;
 mod limits;
 mod list;
 mod lock;
+mod mark;
 mod modules;
 mod numbers;
 mod permits;
 mod pid_table;
 mod process;
 mod program;
+mod rehearsal;
 mod rewrite;
 mod run;
 mod scheduler;
@@ -82,6 +84,7 @@ mod worker_load;
 
 pub use child_compiler::{answer_parent, compile_in_children};
 pub use host::CpuProcesses;
+pub use rehearsal::{Called, rehearse};
 
 /// An engine like the one that any process with a fuel limit may run on, for tests that run modules by other means. Its stack
 /// fits on that of an ordinary thread.

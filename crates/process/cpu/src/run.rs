@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use everwarp_process::{Connection, Directory, Exit, ExitStatus, Input};
+use everwarp_process::{Connection, Exit, ExitStatus, Input};
 use everwarp_telemetry::processes::ProcessHand;
 use wasmtime::{AsContext, InstancePre, Store, UpdateDeadline};
 use wasmtime_wasi::p1::WasiP1Ctx;
@@ -16,7 +16,7 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 use crate::channel::ChannelSide;
 use crate::engines::Metering;
 use crate::family::{Family, HandleTable, HostAccess, Inheritance};
-use crate::grants::{CheckedGrants, StartValues};
+use crate::grants::{CheckedGrants, StartValues, path_of};
 use crate::guest::{Guest, fuel_left, reading};
 use crate::guest_thread::{SharedDescriptorsHook, note_call};
 use crate::limits::{MemoryBound, MemoryCounter};
@@ -64,19 +64,6 @@ async fn recorded(running: impl Future<Output = Exit>, mut hand: ProcessHand) ->
 /// Fuel after which a process with a limit returns to this crate, which then knows what it has used. Compiled code keeps
 /// its count in a register, and a loop without calls would show 0. It costs 0.2 us for about a millisecond of work.
 const FUEL_INTERVAL: u64 = 1_000_000;
-
-/// Opens a directory in the namespace of a process: the one whose handle was opened, whatever its path leads to now.
-#[cfg(target_os = "linux")]
-fn path_of(directory: &Directory) -> std::path::PathBuf {
-    use std::os::fd::AsRawFd;
-    format!("/proc/self/fd/{}", directory.handle().as_raw_fd()).into()
-}
-
-/// wasmtime's WASI opens directories by path only.
-#[cfg(not(target_os = "linux"))]
-fn path_of(directory: &Directory) -> std::path::PathBuf {
-    directory.path().to_owned()
-}
 
 fn descriptors(
     grants: &CheckedGrants,

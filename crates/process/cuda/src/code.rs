@@ -18,8 +18,9 @@ use sha2::{Digest, Sha256};
 use crate::asked::AskedFunctions;
 use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
+use crate::likely::likely;
 use crate::link::{StackUse, part};
-use crate::module::{CompileChoice, CompiledModule, compile_module};
+use crate::module::{CompileChoice, CompiledModule, Likely, compile_module};
 use crate::partial::{Apart, Batch, Made, Partial};
 use crate::program;
 
@@ -38,6 +39,8 @@ pub(crate) struct CodeKey {
     name: Arc<str>,
     bytes: bytes_of::ModuleBytes,
     choice: CompileChoice,
+    /// The functions that an image has at first, if it does not have all and they are known.
+    likely: Arc<Likely>,
 }
 
 mod bytes_of {
@@ -70,10 +73,15 @@ mod bytes_of {
 
 impl CodeKey {
     pub(crate) fn of(module: &Module, choice: CompileChoice) -> Self {
+        let choice = choice.for_module(module);
         Self {
             name: module.name().into(),
             bytes: bytes_of::ModuleBytes::of(module),
-            choice: choice.for_module(module),
+            choice,
+            likely: match choice.first.is_some() && !choice.asked_only() {
+                true => likely(module),
+                false => Arc::default(),
+            },
         }
     }
 
@@ -93,6 +101,7 @@ impl CodeKey {
                     contract,
                     first,
                 },
+            likely,
         } = self;
         let mut hash = Sha256::new()
             .chain_update([u8::from(*interleaved), u8::from(*contract)])
@@ -102,6 +111,11 @@ impl CodeKey {
         if let Some(first) = first {
             hash.update((first.least as u64).to_le_bytes());
             hash.update((first.most as u64).to_le_bytes());
+            hash.update([u8::from(likely.are_all)]);
+            likely
+                .functions
+                .iter()
+                .for_each(|f| hash.update(f.to_le_bytes()));
         }
         hash.finalize().into()
     }
@@ -140,7 +154,7 @@ impl CompiledCode {
         key: CodeKey,
         cache: impl FnOnce() -> Cache,
     ) -> Result<Self, StartError> {
-        let compiled = compile_module(module, &key.prefix(), key.choice);
+        let compiled = compile_module(module, &key.prefix(), key.choice, &key.likely);
         let mut compiled = compiled.map_err(|source: LoadError| StartError::Load {
             module: module.name().to_owned(),
             source,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use everwarp_compiler::{
     CompileOptions, Compiled, Export, FirstFunctions, FunctionType, Initial, InstanceLimits,
-    InstantiateError, LONG_FUNCTION, Limits, Link, PAGE, SharedMemory, TrapKind, compile,
+    InstantiateError, LONG_FUNCTION, Limits, Link, PAGE, SharedMemory, TrapKind, compile, divided,
 };
 use everwarp_process::threads::{START, Threads};
 use everwarp_process::{ExitStatus, HostConfig, LoadError, Module, Tier, Trap, gpu};
@@ -70,11 +70,31 @@ impl CompileChoice {
     }
 }
 
-/// Compiles a module, whose names in an image begin with `prefix`.
+/// The functions that processes are likely to call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Likely {
+    pub(crate) functions: BTreeSet<u32>,
+    /// They are all of these, as far as a rehearsal can tell, and not only the first ones.
+    pub(crate) are_all: bool,
+}
+
+/// The module that is compiled in place of this one, in which long functions are divided.
+pub(crate) fn as_compiled(module: &Module) -> Vec<u8> {
+    let options = CompileOptions {
+        divide: Some(LONG_FUNCTION),
+        ..CompileOptions::default()
+    };
+    let divided = divided(module.bytes(), &options);
+    divided.unwrap_or_else(|| module.bytes().to_vec())
+}
+
+/// Compiles a module, whose names in an image begin with `prefix`. Of a module that is compiled in part, it has the `likely` functions at
+/// first, and others near the entry unless these are all.
 pub(crate) fn compile_module(
     module: &Module,
     prefix: &str,
     choice: CompileChoice,
+    likely: &Likely,
 ) -> Result<CompiledModule, LoadError> {
     let threads = module.threads();
     // Threads of one process share one memory.
@@ -88,8 +108,11 @@ pub(crate) fn compile_module(
         contract: choice.contract,
         threads: !interleaved,
         divide: Some(LONG_FUNCTION),
-        first: choice.first,
-        only: choice.first.map(|_| BTreeSet::new()),
+        first: choice.first.map(|first| match likely.are_all {
+            true => FirstFunctions { most: 0, ..first },
+            false => first,
+        }),
+        only: choice.first.map(|_| likely.functions.clone()),
         ..CompileOptions::default()
     };
     let apart = || {
@@ -97,7 +120,7 @@ pub(crate) fn compile_module(
             interleaved: false,
             ..choice
         };
-        compile_module(module, prefix, choice)
+        compile_module(module, prefix, choice, likely)
     };
     let compiled = match compile(module.bytes(), &options) {
         // The module has atomic instructions, which interleaved memories do not support.
@@ -279,7 +302,7 @@ pub(crate) mod tests {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
-        compile_module(&module, "m_", CompileChoice::default())
+        compile_module(&module, "m_", CompileChoice::default(), &Likely::default())
     }
 
     fn refused(text: &str) -> String {

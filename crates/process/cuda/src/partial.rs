@@ -285,7 +285,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::module::compile_module;
+    use crate::module::{Likely, compile_module};
 
     /// The entry calls `$a`, which calls `$b`, and `$c` through the table. Each has a loop, so that it can be left out.
     const TEXT: &str = r#"(module
@@ -324,11 +324,20 @@ mod tests {
 
         /// What another program makes of the module.
         fn partial(&self, most: usize) -> Option<(CompiledModule, Vec<LinkedPart>, Partial)> {
+            self.partial_with(most, &Likely::default())
+        }
+
+        /// The same if processes are likely to call these functions.
+        fn partial_with(
+            &self,
+            most: usize,
+            likely: &Likely,
+        ) -> Option<(CompiledModule, Vec<LinkedPart>, Partial)> {
             let choice = CompileChoice {
                 first: Some(FirstFunctions { least: 0, most }),
                 ..CompileChoice::default()
             };
-            let compiled = compile_module(&self.module, PREFIX, choice);
+            let compiled = compile_module(&self.module, PREFIX, choice, likely);
             let mut compiled = compiled.expect("it is supported");
             let cache = Cache::at(&self.folder.path().join("cache"));
             let asked = AskedFunctions::of(b"m", cache);
@@ -364,6 +373,27 @@ mod tests {
         assert!(defines(&first.ptx, ".visible .func", START));
         assert!(first.ptx.contains(&format!("{PREFIX}enter(")));
         assert!(partial.parts().is_empty());
+    }
+
+    #[test]
+    fn an_image_has_what_processes_are_likely_to_call_and_nothing_for_its_nearness() {
+        let world = World::new();
+        // `$a` and `$b` would fit as well. A function that the module does not have changes nothing.
+        let likely = |functions, are_all| Likely {
+            functions: set(functions),
+            are_all,
+        };
+        let all = world.partial_with(1 << 20, &likely(&[C, 99], true));
+        let (_, parts, partial) = all.expect("functions are left out");
+        assert_eq!(partial.missing(), set(&[A, B]));
+        assert!(defines(&parts[0].ptx, ".visible .func", C));
+        let whole = [
+            (0, likely(&[A, B, C], true)),
+            (1 << 20, likely(&[C], false)),
+        ];
+        for (most, likely) in whole {
+            assert!(world.partial_with(most, &likely).is_none());
+        }
     }
 
     #[test]
