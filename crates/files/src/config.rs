@@ -95,7 +95,8 @@ pub struct CacheConfig {
     /// Bytes of all files that are cached at a time, rounded up to pages; 0: sixteen times the cache. Each page of theirs takes
     /// eight bytes of the engine's memory.
     pub files: u64,
-    /// Bytes that are read ahead at a time of a file that tasks read in order, at most; 0: none.
+    /// Bytes that are read ahead at a time of a file that tasks read in order, at most; 0: none. Where a task comes to bytes that are still
+    /// being read, up to four times as many are ahead of it from then on.
     pub ahead: u32,
     /// When every page is held for this long, tasks that wait for one fail with `NOBUFS`.
     pub patience: Duration,

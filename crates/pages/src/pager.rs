@@ -18,7 +18,7 @@ use everwarp_contract::pages::{PAGE_GONE, PAGE_IS_DIRTY};
 use crate::frames::{Frames, Phase};
 use crate::lists::{List, Lists};
 use crate::regions::Regions;
-use crate::streams::{Ahead, Streams};
+use crate::streams::{Ahead, Limits, Streams};
 use crate::word::{Eviction, filled};
 
 /// The most pages that one read fills.
@@ -37,7 +37,7 @@ pub struct Shape {
     pub page_bits: u32,
     /// Words of pages.
     pub words: u64,
-    /// The most pages that are read ahead at a time.
+    /// The most pages that are read ahead at a time. Tasks that come to them too early make it up to four times as many.
     pub ahead: u32,
     /// The error of a page that the file does not have any more.
     pub shorter: u32,
@@ -214,6 +214,8 @@ pub struct PageStats {
     pub written: u64,
     /// Pages whose written parts could not be written, each time.
     pub failed: u64,
+    /// Tasks that came to the first page of a window that is read ahead while that was still being read.
+    pub late: u64,
     /// Pages that were to be read ahead, and found no frame.
     pub skipped: u64,
     /// Orders, which change the words of pages, and the batches in which they were sent.
@@ -470,12 +472,17 @@ impl<W, T> Pager<W, T> {
         };
         if let Some(frame) = self.frames.of(word) {
             let record = self.frames.at(frame);
-            if matches!(record.phase, Phase::Reading | Phase::Leaving) {
+            let (phase, mark) = (record.phase, record.mark);
+            if matches!(phase, Phase::Reading | Phase::Leaving) {
                 self.lists.push(&mut record.waiters, waiter);
             } else {
                 let bits = filled(frame, false);
                 let result = Ok(Wanted { bits });
                 self.out.done.push(Done { waiter, result });
+            }
+            // A task that waits goes on without a look at the mark.
+            if mark {
+                self.come_to_mark(file, page, phase == Phase::Reading);
             }
             return;
         }
@@ -500,20 +507,29 @@ impl<W, T> Pager<W, T> {
         };
         self.frames.at(frame).waiters = waiters;
         self.starting.push((word, frame));
-        let most = self.ahead_most();
+        let limits = self.limits();
         let ahead = self
             .file_mut(file)
-            .and_then(|f| f.streams.missed(page, most));
+            .and_then(|f| f.streams.missed(page, limits));
         if let Some(ahead) = ahead {
             self.read_ahead(file, ahead);
         }
     }
-    fn ahead_most(&self) -> u32 {
-        self.shape.ahead.min(self.shape.frames / 8)
+    /// How much a stream may read ahead now. All streams of a file together have up to a quarter of the frames, or two windows each.
+    fn limits(&self) -> Limits {
+        let window = self.shape.ahead.min(self.shape.frames / 8);
+        Limits {
+            window,
+            windows: self.shape.frames / 4 / window.max(1),
+            room: match self.waiting.is_empty() {
+                true => self.frames.free.len() as u32,
+                false => 0,
+            },
+        }
     }
     fn read_ahead(&mut self, file: CachedFile, ahead: Ahead) {
         for page in ahead.first..ahead.first + u64::from(ahead.count) {
-            self.read_one_ahead(file, page, page == ahead.mark, false);
+            self.read_one_ahead(file, page, page == ahead.first, false);
         }
     }
     /// Reads a page that no task waits for, if there is a frame. Else it waits for one, or is left.
@@ -547,9 +563,23 @@ impl<W, T> Pager<W, T> {
     }
     /// A marked page was used.
     pub fn used(&mut self, file: CachedFile, page: u64) {
-        let most = self.ahead_most();
-        let ahead = self.file_mut(file).and_then(|f| f.streams.used(page, most));
-        if let Some(ahead) = ahead {
+        self.come_to_mark(file, page, false);
+    }
+    /// A task has come to a marked page, perhaps while the page is being read.
+    fn come_to_mark(&mut self, file: CachedFile, page: u64, late: bool) {
+        if late {
+            self.stats.late += 1;
+            let limits = self.limits();
+            if let Some(f) = self.file_mut(file) {
+                f.streams.late(page, limits);
+            }
+        }
+        loop {
+            let limits = self.limits();
+            let Some(f) = self.file_mut(file) else { return };
+            let Some(ahead) = f.streams.used(page, limits) else {
+                return;
+            };
             self.read_ahead(file, ahead);
         }
     }

@@ -599,3 +599,39 @@ fn pages_of_a_file_that_fits_stay_in_the_cache() {
         assert!(stats.read >= 64 && world.hits > 500, "{stats:?}");
     }
 }
+
+/// A task that walks meets windows that are still being read, and no page that is not being read yet.
+#[test]
+fn a_task_that_waits_for_a_window_has_others_read_meanwhile() {
+    let (pages, window) = (96, 8);
+    let mut world = World::new(12, 128, pages * PAGE, 1, QUIET);
+    let mut most = 0;
+    for page in 0..pages as u64 {
+        match world.word(page).acquire() {
+            Acquired::Here { mark: true, .. } => world.pager.used(world.file, page),
+            Acquired::Here { .. } => {}
+            Acquired::Crowded => panic!("there is one task"),
+            Acquired::Missing => {
+                world.tasks[0] = Task::Waits { page };
+                world.pager.miss(world.file, page, (0, page));
+            }
+        }
+        world.step();
+        let runs = world.events.iter().map(|event| match event {
+            Event::Read(run) | Event::ReadDone { run, .. } => run.frames.len(),
+            _ => 0,
+        });
+        most = most.max(runs.sum());
+        // Nothing else comes to its end while the task walks.
+        while matches!(world.tasks[0], Task::Waits { .. }) {
+            world.event();
+        }
+        world.word(page).release();
+        world.tasks[0] = Task::Idle;
+    }
+    assert!(most > 2 * window, "{most} pages were on their way");
+    let stats = world.pager.stats();
+    assert_eq!((stats.read, stats.skipped), (pages as u64, 0));
+    assert_eq!(stats.read - stats.ahead, 2, "two misses make it a stream");
+    assert!(stats.late > 2, "{stats:?}");
+}
