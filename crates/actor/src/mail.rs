@@ -56,7 +56,11 @@ impl Mail {
     }
     /// With one message more, and a turn to handle it.
     pub(crate) const fn pushed(self, cell: u32) -> Self {
-        let more = Self((self.0 & !CELL | cell as u64) + (1 << MAIL_COUNT_SHIFT));
+        self.pushed_all(cell, 1)
+    }
+    /// With `n` messages more; `cell` has the newest.
+    pub(crate) const fn pushed_all(self, cell: u32, n: u32) -> Self {
+        let more = Self((self.0 & !CELL | cell as u64) + ((n as u64) << MAIL_COUNT_SHIFT));
         more.with(MAIL_BUSY)
     }
     /// With `n` messages less.

@@ -30,6 +30,9 @@ use crate::pool::Pool;
 use crate::sync::Ordering;
 use crate::table::{Slot, Table};
 
+/// The most messages that leave an outbox with one change of the receiver's word.
+const SENT_TOGETHER: u32 = 32;
+
 /// What became of a message.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,14 +119,28 @@ impl<'t> Table<'t> {
         mail.has(MAIL_LIVE) && mail.is_of(id.generation()) && generation == id.generation()
     }
 
-    /// Sends the message in a cell, which the caller owns until it is accepted.
+    /// Whether the word is that of the actor with this id, and it accepts messages.
+    fn accepts(slot: &Slot, mail: Mail, id: ActorId) -> bool {
+        Self::lives(slot, mail, id) && !mail.has(MAIL_STOP | MAIL_KILL)
+    }
+    /// How many messages it accepts.
+    fn room(slot: &Slot, mail: Mail, id: ActorId) -> u32 {
+        let bound = bound_of(slot.meta.load(Ordering::Relaxed));
+        match Self::accepts(slot, mail, id) {
+            true => bound.saturating_sub(mail.count()),
+            false => 0,
+        }
+    }
+
+    /// Sends the message in a cell, which the caller owns until it is accepted. (On a GPU a handler's message goes into the outbox
+    /// after a few changes of others, and leaves it together with later ones.)
     pub(crate) fn send(&self, to: ActorId, cell: u32) -> Sent {
         let Some(slot) = self.named(to) else {
             return Sent::Gone;
         };
         let mut seen = Mail(slot.mail.load(Ordering::Acquire));
         loop {
-            if !Self::lives(slot, seen, to) || seen.has(MAIL_STOP | MAIL_KILL) {
+            if !Self::accepts(slot, seen, to) {
                 return Sent::Gone;
             }
             if seen.count() >= bound_of(slot.meta.load(Ordering::Relaxed)) {
@@ -145,6 +162,60 @@ impl<'t> Table<'t> {
             ) {
                 Ok(_) if rests || seen.has(MAIL_BUSY) => return Sent::Delivered,
                 Ok(_) => return Sent::Activate,
+                Err(now) => seen = Mail(now),
+            }
+        }
+    }
+
+    /// Sends the first messages of an outbox, which are to actor `to`, as many of them as there is room for. Returns what became
+    /// of them, or of the first one if none is delivered, and the outbox without those that are delivered.
+    pub(crate) fn send_outbox(&self, to: ActorId, outbox: u32) -> (Sent, u32) {
+        let Some(slot) = self.named(to) else {
+            return (Sent::Gone, outbox);
+        };
+        let cell = |at: u32| &self.cells[at as usize - 1];
+        // An outbox begins with the oldest message, and a mailbox with the newest.
+        let (oldest, mut rest, mut newest, mut count) = (outbox, outbox, 0, 0);
+        let mut seen = Mail(slot.mail.load(Ordering::Acquire));
+        let most = Self::room(slot, seen, to).clamp(1, SENT_TOGETHER);
+        while rest != 0 && count < most && cell(rest).to.load(Ordering::Relaxed) == to.bits() {
+            let next = cell(rest).next.load(Ordering::Relaxed);
+            cell(rest).next.store(newest, Ordering::Relaxed);
+            (newest, rest) = (rest, next);
+            count += 1;
+        }
+        loop {
+            let room = match broken(Mutant::BoundUnseen) {
+                true => count,
+                false => Self::room(slot, seen, to),
+            };
+            // The newest of those for which there is no room go back.
+            while count > room {
+                let at = newest;
+                newest = cell(at).next.load(Ordering::Relaxed);
+                cell(at).next.store(rest, Ordering::Relaxed);
+                rest = at;
+                count -= 1;
+            }
+            if count == 0 {
+                let accepts = Self::accepts(slot, seen, to);
+                return (if accepts { Sent::Full } else { Sent::Gone }, rest);
+            }
+            let rests = seen.has(MAIL_PAUSED) && !seen.has(MAIL_BUSY);
+            let mut next = seen.pushed_all(newest, count);
+            if rests {
+                next = next.without(MAIL_BUSY);
+            }
+            cell(oldest).next.store(seen.cell(), Ordering::Relaxed);
+            // Release: the messages, to the turn that takes them.
+            match slot.mail.compare_exchange_weak(
+                seen.0,
+                next.0,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) if rests || seen.has(MAIL_BUSY) => return (Sent::Delivered, rest),
+                Ok(_) => return (Sent::Activate, rest),
                 Err(now) => seen = Mail(now),
             }
         }
@@ -308,7 +379,8 @@ impl<'t> Table<'t> {
     }
 
     /// Takes the list of senders that wait for an actor and wakes them. Returns one; the caller queues its
-    /// turn, which wakes the others.
+    /// turn, which wakes the others. (On a GPU, where a turn takes some microseconds, the caller wakes as many as it has room for,
+    /// as `begin` would.)
     fn release(&self, slot: &Slot) -> Option<u32> {
         self.wake(slot.waiters.swap(0, Ordering::AcqRel))
     }

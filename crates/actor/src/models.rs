@@ -13,6 +13,7 @@ use everwarp_contract::actor::{DEAD_ENDED, DEAD_GONE};
 use crate::credits::Credits;
 use crate::ending::Ending;
 use crate::id::ActorId;
+use crate::mail::Mail;
 use crate::mailbox::{Sent, Signal, Signalled};
 use crate::message::{MAX_WORDS, Message};
 use crate::mutant::{BROKEN, Mutant};
@@ -90,6 +91,24 @@ impl World {
             self.queue(to.slot());
         }
         sent
+    }
+    /// Messages from outside in an outbox, all to one actor.
+    fn outbox(&self, to: ActorId, contents: &[u64]) -> u32 {
+        contents.iter().rev().fold(0, |next, content| {
+            let cell = self.cell(*content);
+            let message = &self.cells[cell as usize];
+            message.to.store(to.bits(), Ordering::Relaxed);
+            message.next.store(next, Ordering::Relaxed);
+            cell + 1
+        })
+    }
+    /// Returns what is left of the outbox.
+    fn send_outbox(&self, to: ActorId, outbox: u32) -> u32 {
+        let (sent, left) = self.table().send_outbox(to, outbox);
+        if sent == Sent::Activate {
+            self.queue(to.slot());
+        }
+        left
     }
     fn signal(&self, to: ActorId, signal: Signal) {
         if self.table().signal(to, signal) == Signalled::Activate {
@@ -262,6 +281,31 @@ fn messages_of_one_sender_keep_their_order() {
                 .collect();
             assert_eq!(of, [10 * sender, 10 * sender + 1]);
         }
+    });
+}
+
+/// An outbox of three messages and another sender meet at a mailbox with room for two.
+#[test]
+fn outbox_leaves_in_order_as_far_as_there_is_room() {
+    holds_and_notices(Mutant::BoundUnseen, || {
+        let world = Arc::new(World::new(1, 8, |_, _| None));
+        let receiver = world.launch(2);
+        let outbox = world.outbox(receiver, &[10, 11, 12]);
+        let other = world.clone();
+        let sender = thread::spawn(move || other.send_outbox(receiver, outbox));
+        let told = world.tell(receiver, 20) != Sent::Full;
+        let mut left = sender.join().unwrap();
+        let waiting = Mail(world.slots[0].mail.load(Ordering::Relaxed)).count();
+        assert!(waiting <= 2, "{waiting} messages wait");
+        world.settle();
+        while left != 0 {
+            left = world.send_outbox(receiver, left);
+            world.settle();
+        }
+        assert_eq!(world.handled(), 3 + usize::from(told));
+        let handled = world.handled.lock().unwrap();
+        let of_outbox: Vec<_> = handled.iter().map(|h| h.1).filter(|c| *c < 20).collect();
+        assert_eq!(of_outbox, [10, 11, 12]);
     });
 }
 

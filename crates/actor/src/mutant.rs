@@ -11,6 +11,8 @@ pub(crate) enum Mutant {
     RoomUnseen,
     /// Waiting for a muted actor leaves it muted.
     CircleAllowed,
+    /// A sender puts all messages of its outbox into a mailbox, however few there is room for.
+    BoundUnseen,
     /// A new actor in a slot forgets the list of those that wait for the last one.
     ListForgotten,
     /// The author of a note looks at the mailbox's word without changing it.

@@ -298,20 +298,17 @@ impl Turn<'_> {
                 return None;
             }
             let message = &self.table.cells[cell as usize];
-            let next = message.next.load(Ordering::Relaxed);
             let to = ActorId::from_bits(message.to.load(Ordering::Relaxed));
-            match self.table.send(to, cell) {
-                Sent::Full => {
-                    message.next.store(next, Ordering::Relaxed);
-                    return Some(to);
-                }
-                sent => {
+            let (sent, rest) = self.table.send_outbox(to, cell + 1);
+            self.slot.outbox_first.store(rest, Ordering::Relaxed);
+            match sent {
+                Sent::Delivered => {}
+                Sent::Activate => host.activate(to.slot()),
+                Sent::Full => return Some(to),
+                Sent::Gone => {
+                    let next = message.next.load(Ordering::Relaxed);
                     self.slot.outbox_first.store(next, Ordering::Relaxed);
-                    match sent {
-                        Sent::Activate => host.activate(to.slot()),
-                        Sent::Gone => self.gone(host, cell),
-                        Sent::Delivered | Sent::Full => {}
-                    }
+                    self.gone(host, cell);
                 }
             }
         }

@@ -115,6 +115,8 @@ const ALL: &[(&str, HostCase)] = cases![
     payload_that_ends_although_it_was_passed_on_is_noticed,
     payload_of_a_dead_letter_that_stays_is_noticed,
     undone_payload_that_stays_is_noticed,
+    messages_that_find_no_room_and_do_not_go_back_are_noticed,
+    sender_that_is_woken_twice_is_noticed,
 ];
 
 fn main() {
@@ -267,6 +269,20 @@ fn lane_that_leaves_its_warp_early_is_noticed(folder: &Path) -> Result<(), Faile
         "if (!more) break;",
         40,
     )
+}
+
+/// Messages leave an outbox together, as far as there is room for them.
+fn messages_that_find_no_room_and_do_not_go_back_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    is_noticed(folder, "mailbox.cuh", "outbox = at;", "", 400)
+}
+
+/// A turn wakes several senders, and leaves the others to the last of them.
+fn sender_that_is_woken_twice_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "store(link, 0, relaxed, gpu);\n  return actor_wake(slots, rest);";
+    let wrong = "return actor_wake(slots, rest);";
+    is_noticed(folder, "mailbox.cuh", right, wrong, 400)
 }
 
 /// A turn that has less room than one message needs could queue more turns than there is room for.

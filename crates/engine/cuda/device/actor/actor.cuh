@@ -90,7 +90,10 @@ struct ActorTask {
 
   // The group that counts turns.
   __device__ __forceinline__ u32 world() const { return (u32)load(&system.control->world, relaxed, gpu); }
-  __device__ __forceinline__ u32 send(u64 to, u32 cell) const { return actor_send(slots, cells, slot_limit, to, cell); }
+  template <u32 tries = SEND_ALWAYS>
+  __device__ __forceinline__ u32 send(u64 to, u32 cell) const {
+    return actor_send<tries>(slots, cells, slot_limit, to, cell);
+  }
 
   // Ends the engine. The task's group stays open, so that nothing completes before the host learns of it.
   __device__ __forceinline__ void fault(u32 detail) {
@@ -441,9 +444,18 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void started(u32 kind, u32 number, u32 fresh = TURN_FRESH) { turn(base + kind, number, fresh); }
   // Queues another turn of this actor.
   __device__ __forceinline__ void again() { turn(fn_of(t.task.head), number, 0); }
+  // A waiting sender was woken, which wakes the others of its list.
   __device__ __forceinline__ void woke(u32 number) {
     if (number == NONE) return;
     started(meta_kind(load(actor_meta(slots + number), relaxed, gpu)), number, 0);
+  }
+  // The same at the end of a turn. So are others of its list, if this leaves room; it wakes those that are left.
+  __device__ __forceinline__ void woke_some(u32 number) {
+    while (number != NONE) {
+      const u32 next = room >= needs + 2 ? actor_wake_next(slots, number) : NONE;
+      woke(number);
+      number = next;
+    }
   }
   __device__ __forceinline__ u32 cell() {
     if (spare_first != 0) {
@@ -489,7 +501,8 @@ struct Actor : ActorTask {
   __device__ __forceinline__ void deliver_now(u64 to, u32 at) {
     u32 sent = SENT_FULL;
     if (outbox_first == 0) {
-      sent = send(to, at);
+      // With services, where each message is delivered before the next one is handled, few wait in an outbox.
+      sent = serves ? send(to, at) : send<SEND_TRIES>(to, at);
       if (sent == SENT_DELIVERED) return;
       if (sent == SENT_GONE) return dead_letter(at, DEAD_GONE, to);
     }
@@ -544,10 +557,28 @@ struct Actor : ActorTask {
   }
   // Delivers what is in the outbox, in order. Returns the receiver that has no room, HOST_FULL, or 0.
   __device__ __forceinline__ u64 flush() {
+    if (serves) return flush_each();
+    while (outbox_first != 0 && room >= needs) {
+      const u32 at = outbox_first - 1;
+      const u64 to = load(&cells[at].to, relaxed, gpu);
+      const ActorSent sent = actor_send_outbox(slots, cells, slot_limit, to, outbox_first);
+      outbox_first = sent.outbox;
+      if (sent.sent == SENT_FULL) return to;
+      if ((sent.sent & 0xff) == SENT_ACTIVATE) {
+        started(sent.sent >> 8, actor_slot(to));
+      } else if (sent.sent == SENT_GONE) {
+        outbox_first = load(&cells[at].next, relaxed, gpu);
+        dead_letter(at, DEAD_GONE, to);
+      }
+    }
+    return 0;
+  }
+  // The same with services, one at a time: their turns have no registers for more.
+  __device__ __forceinline__ u64 flush_each() {
     while (outbox_first != 0 && room >= needs) {
       u32 at = outbox_first - 1, next = load(&cells[at].next, relaxed, gpu);
       u64 to = load(&cells[at].to, relaxed, gpu);
-      if (serves && is_event(load(&cells[at].head, relaxed, gpu))) {
+      if (is_event(load(&cells[at].head, relaxed, gpu))) {
         if (!reported(at)) return HOST_FULL;
         outbox_first = next;
         free(at);

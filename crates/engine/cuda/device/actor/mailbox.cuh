@@ -33,8 +33,16 @@ EW_FN bool actor_named(u32 slot_limit, u64 id) {
 
 // Free cells and slots.
 
+// Cells for each stack of a pool that has few.
+constexpr u32 ACTOR_SHARD_CELLS = 128;
+
+// How many stacks a pool has, a power of two. A pool with few cells has fewer: a lane that looks for one would find most stacks empty.
+EW_FN u32 actor_shards(const DevActors* s, u32 pool) {
+  if (pool == ACTOR_SLOTS) return ACTOR_SHARDS;
+  return min(1u << (31 - __clz(max(s->cell_limit / ACTOR_SHARD_CELLS, 1u))), ACTOR_SHARDS);
+}
 EW_FN u64* actor_shard(const DevActors* s, u32 pool, u32 shard) {
-  return s->shards + (pool * ACTOR_SHARDS + shard % ACTOR_SHARDS) * ACTOR_SHARD_STRIDE;
+  return s->shards + (pool * ACTOR_SHARDS + (shard & (actor_shards(s, pool) - 1))) * ACTOR_SHARD_STRIDE;
 }
 EW_FN u32* actor_link(const DevActors* s, u32 pool, u32 number) {
   return pool == ACTOR_CELLS ? &s->cells[number].next : &s->slots[number].wait_next;
@@ -89,7 +97,7 @@ EW_CALL u32 actor_take(const DevActors* s) {
   }
   const u32 start = actor_some_shard();
 #pragma unroll 1
-  for (u32 i = 0; i < ACTOR_SHARDS; i++) {
+  for (u32 i = 0; i < actor_shards(s, pool); i++) {
     number = actor_pop(s, pool, start + i);
     if (number != NONE) return number;
   }
@@ -100,10 +108,26 @@ EW_CALL u32 actor_take(const DevActors* s) {
 
 constexpr u32 SENT_DELIVERED = 0;  // the mailbox has it
 constexpr u32 SENT_ACTIVATE = 1;   // the same, and the caller queues a turn; | kind << 8
-constexpr u32 SENT_FULL = 2;       // the caller keeps the message
+constexpr u32 SENT_FULL = 2;       // the caller keeps the message, for which there is no room, or other senders were faster
 constexpr u32 SENT_GONE = 3;       // the receiver does not live, or ends; the caller keeps the message
 
+// Whether the word is that of the actor with this generation, and it accepts messages.
+EW_FN bool actor_accepts(u64 mail, u64 meta, u32 generation) {
+  return actor_lives(mail, meta, generation) && !mail_has(mail, MAIL_STOP | MAIL_KILL);
+}
+// How many messages it accepts.
+EW_FN u32 actor_room(u64 mail, u64 meta, u32 generation) {
+  return actor_accepts(mail, meta, generation) ? meta_bound(meta) - min(meta_bound(meta), mail_count(mail)) : 0;
+}
+
+// The tries of a sender that tries until the mailbox has the message, or is full.
+constexpr u32 SEND_ALWAYS = 0;
+// Those of a sender that has an outbox: what it sends later goes with this message then, in one change of the word. (Of senders that
+// change one word at the same time, one is successful.)
+constexpr u32 SEND_TRIES = 3;
+
 // Takes what a turn has in registers: the parameters would have to be read again after each atomic.
+template <u32 tries>
 EW_CALL u32 actor_send(DevActor* slots, DevMessage* cells, u32 slot_limit, u64 to, u32 cell) {
   if (!actor_named(slot_limit, to)) return SENT_GONE;
   DevActor* slot = slots + actor_slot(to);
@@ -111,8 +135,9 @@ EW_CALL u32 actor_send(DevActor* slots, DevMessage* cells, u32 slot_limit, u64 t
   trace_sends(cells + cell);
   u64 seen, meta;
   load_pair(&slot->mail, seen, meta, relaxed, gpu);
+  u32 left = tries;
   while (true) {
-    if (!actor_lives(seen, meta, actor_generation(to)) || mail_has(seen, MAIL_STOP | MAIL_KILL)) return SENT_GONE;
+    if (!actor_accepts(seen, meta, actor_generation(to))) return SENT_GONE;
     if (mail_count(seen) >= meta_bound(meta)) return SENT_FULL;
     const bool rests = mail_has(seen, MAIL_PAUSED) && !mail_has(seen, MAIL_BUSY);
     u64 next = (seen & ~(u64)((1u << MAIL_CELL_BITS) - 1) | (cell + 1)) + (1ull << MAIL_COUNT_SHIFT);
@@ -121,6 +146,57 @@ EW_CALL u32 actor_send(DevActor* slots, DevMessage* cells, u32 slot_limit, u64 t
     // Release: the message, to the turn that takes it.
     u64 now = compare_exchange(&slot->mail, seen, next, release, gpu);
     if (now == seen) return rests || mail_has(seen, MAIL_BUSY) ? SENT_DELIVERED : SENT_ACTIVATE | meta_kind(meta) << 8;
+    if (tries != SEND_ALWAYS && --left == 0) return SENT_FULL;
+    seen = now;
+    meta = load(actor_meta(slot), relaxed, gpu);
+  }
+}
+
+// The most messages that leave an outbox with one change of the receiver's word.
+constexpr u32 SENT_TOGETHER = 32;
+
+struct ActorSent {
+  u32 sent;    // SENT_DELIVERED or SENT_ACTIVATE for one or more messages, or what became of the first one
+  u32 outbox;  // the outbox without those that are delivered
+};
+// Sends the first messages of an outbox without events, which are to actor `to`, as many of them as there is room for.
+EW_CALL ActorSent actor_send_outbox(DevActor* slots, DevMessage* cells, u32 slot_limit, u64 to, u32 outbox) {
+  if (!actor_named(slot_limit, to)) return {SENT_GONE, outbox};
+  DevActor* slot = slots + actor_slot(to);
+  // An outbox begins with the oldest message, and a mailbox with the newest.
+  const u32 oldest = outbox - 1;
+  u64 seen, meta;
+  load_pair(&slot->mail, seen, meta, relaxed, gpu);
+  const u32 most = min(actor_room(seen, meta, actor_generation(to)), SENT_TOGETHER);
+  u32 newest = 0, count = 0;
+  do {
+    DevMessage* cell = cells + (outbox - 1);
+    trace_sends(cell);
+    const u32 next = load(&cell->next, relaxed, gpu);
+    store(&cell->next, newest, relaxed, gpu);
+    newest = outbox;
+    outbox = next;
+    count++;
+  } while (outbox != 0 && count < most && load(&cells[outbox - 1].to, relaxed, gpu) == to);
+  while (true) {
+    const u32 room = actor_room(seen, meta, actor_generation(to));
+    // The newest of those for which there is no room go back.
+    for (; count > room; count--) {
+      const u32 at = newest;
+      newest = load(&cells[at - 1].next, relaxed, gpu);
+      store(&cells[at - 1].next, outbox, relaxed, gpu);
+      outbox = at;
+    }
+    if (count == 0) return {actor_accepts(seen, meta, actor_generation(to)) ? SENT_FULL : SENT_GONE, outbox};
+    const bool rests = mail_has(seen, MAIL_PAUSED) && !mail_has(seen, MAIL_BUSY);
+    u64 next = (seen & ~(u64)((1u << MAIL_CELL_BITS) - 1) | newest) + ((u64)count << MAIL_COUNT_SHIFT);
+    if (!rests) next |= mail_flag(MAIL_BUSY);
+    store(&cells[oldest].next, mail_cell(seen), relaxed, gpu);
+    // Release: the messages, to the turn that takes them.
+    u64 now = compare_exchange(&slot->mail, seen, next, release, gpu);
+    if (now == seen) {
+      return {rests || mail_has(seen, MAIL_BUSY) ? SENT_DELIVERED : SENT_ACTIVATE | meta_kind(meta) << 8, outbox};
+    }
     seen = now;
     meta = load(actor_meta(slot), relaxed, gpu);
   }
@@ -155,7 +231,8 @@ EW_FN u32 actor_keep(DevActor* slot, DevMessage* cells, u32 outbox_first, u64 to
 
 // Waiting senders.
 
-// Wakes a list. Returns one sender; the caller queues its turn, which wakes the others. NONE: no turn.
+// Wakes a list. Returns one sender; the caller queues its turn, and wakes the next one with `actor_wake_next`, or leaves the others
+// to that turn. NONE: no turn.
 EW_FN u32 actor_wake(DevActor* slots, u32 list) {
   while (list != 0) {
     DevActor* sender = slots + (list - 1);
@@ -169,6 +246,14 @@ EW_FN u32 actor_wake(DevActor* slots, u32 list) {
     list = rest;
   }
   return NONE;
+}
+// Wakes the next of those that a woken sender would wake, whose turn is not queued yet.
+EW_CALL u32 actor_wake_next(DevActor* slots, u32 woken) {
+  u32* link = &slots[woken].wait_next;
+  const u32 rest = load(link, relaxed, gpu);
+  if (rest == 0) return NONE;
+  store(link, 0, relaxed, gpu);
+  return actor_wake(slots, rest);
 }
 EW_FN u32 actor_release(DevActor* slots, DevActor* slot) { return actor_wake(slots, exchange(&slot->waiters, 0, acq_rel, gpu)); }
 

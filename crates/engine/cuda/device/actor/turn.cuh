@@ -120,7 +120,7 @@ EW_FN void actor_report_end(Actor& a, u32 ending) {
 // The end of a turn without services, which has handled some messages and has seen this word last.
 EW_FN void actor_turn_ends(Actor& a, u32 handled, u64 mail) {
   const ActorFinish f = actor_finish<false>(a.slots, a.number, handled, a.outbox_first != 0, mail, a.generation, release);
-  a.woke(f.woken);
+  a.woke_some(f.woken);
   if (f.finished == FINISHED_AGAIN) a.again();
   // `needs` sees to it that there is room.
   if ((int)a.room < 0) a.t.broken = FAULT_SPAWN_LIMIT;
