@@ -47,7 +47,7 @@ void scenario(u64) {
   run_all();
   std::vector<u32> seen(limit);
   const u32 pool = of_cells ? ACTOR_CELLS : ACTOR_SLOTS;
-  for (u32 shard = 0; shard < ACTOR_SHARDS; shard++) {
+  for (u32 shard = 0; shard < ew::actor_shards(&actors_system, pool); shard++) {
     for (u32 at = (u32)*ew::actor_shard(&actors_system, pool, shard); at != 0; at = *ew::actor_link(&actors_system, pool, at - 1)) {
       CHECK(at <= limit && seen[at - 1]++ == 0, "number %u is free twice", at - 1);
     }

@@ -424,11 +424,13 @@ void audit_trace() {
 void audit(bool over = true) {
   std::vector<u32> cell_seen(CELLS), slot_seen(SLOTS);
   const u32 fresh_cells = ew::min(control.fresh_cells, CELLS), fresh_slots = ew::min(control.fresh_slots, SLOTS);
-  for (u32 shard = 0; shard < ACTOR_SHARDS; shard++) {
+  for (u32 shard = 0; shard < ew::actor_shards(&actors_system, ACTOR_CELLS); shard++) {
     for (u32 at = (u32)*ew::actor_shard(&actors_system, ACTOR_CELLS, shard), n = 0; at != 0; at = cells[at - 1].next) {
       CHECK(n++ <= CELLS, "the free cells are a circle");
       CHECK(cell_seen[at - 1]++ == 0, "cell %u is free twice", at - 1);
     }
+  }
+  for (u32 shard = 0; shard < ACTOR_SHARDS; shard++) {
     for (u32 at = (u32)*ew::actor_shard(&actors_system, ACTOR_SLOTS, shard), n = 0; at != 0; at = slots[at - 1].wait_next) {
       CHECK(n++ <= SLOTS, "the free slots are a circle");
       CHECK(slot_seen[at - 1]++ == 0, "slot %u is free twice", at - 1);
