@@ -78,7 +78,7 @@ impl CodeKey {
             name: module.name().into(),
             bytes: bytes_of::ModuleBytes::of(module),
             choice,
-            likely: match choice.first.is_some() && !choice.asked_only() {
+            likely: match choice.begins_with_likely() {
                 true => likely(module),
                 false => Arc::default(),
             },

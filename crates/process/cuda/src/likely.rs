@@ -75,11 +75,12 @@ impl<'m> Unrehearsed<'m> {
 
     fn with(module: &'m Module, config: &HostConfig, cache: Cache) -> Option<Self> {
         let choice = CompileChoice::of(config).for_module(module);
-        let in_part = choice
+        // A smaller module is compiled as a whole.
+        let large = choice
             .first
             .is_some_and(|first| module.bytes().len() >= first.least);
         let decided = module.keep(Decided::default);
-        if !in_part || choice.asked_only() || decided.0.get().is_some() {
+        if !choice.begins_with_likely() || !large || decided.0.get().is_some() {
             return None;
         }
         let note = Note::of(module, cache);

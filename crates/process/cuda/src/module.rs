@@ -50,6 +50,11 @@ impl CompileChoice {
         }
     }
 
+    /// The image has the functions first that processes are likely to call, if they are known.
+    pub(crate) fn begins_with_likely(self) -> bool {
+        self.first.is_some() && !self.asked_only()
+    }
+
     /// Functions that no process has asked for are not assembled, and each is a batch of its own.
     pub(crate) fn asked_only(self) -> bool {
         self.first == Some(LEAST)
