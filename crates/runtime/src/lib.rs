@@ -85,8 +85,8 @@ pub use everwarp_engine::{
     Addition, Declaration, DevNone, DispatchTimes, EngineError, EngineKind, Footprint, Frames,
     Function, Haste, HeapConfig, HeapError, HeapErrorKind, HeapMode, HeapOwnerStats, HeapStats,
     HostCallMemory, Image, Linked, LinkedPart, MAX_SPAWN, Order, Params, PoolState, Pools,
-    Precompiled, PreparedAddition, PreparedImage, Program, ProgramRef, Publisher, Shape, TaskCx,
-    Twin, TwinClosure, TwinFn, program,
+    Precompiled, PreparedAddition, PreparedImage, Program, ProgramRef, Publisher, Shape, StackRule,
+    TaskCx, Twin, TwinClosure, TwinFn, program,
 };
 #[doc(hidden)] // for the command and for the hosts of processes
 pub use everwarp_engine::{identifier, trace, turn_name};

@@ -113,8 +113,8 @@ pub(crate) struct Options {
     pub(super) contract: bool,
     /// On a GPU, which functions of the module are compiled before processes start. With `lazy` a large module starts with those
     /// that a short run on the CPU, without effects, has called, and the rest is compiled while processes run; a process that calls one that
-    /// is not there yet waits for it. The next start has what this one had.
-    #[arg(long, value_enum, default_value_t = TierOption::Best)]
+    /// is not there yet waits for it. With `best` all are compiled.
+    #[arg(long, value_enum, default_value_t = TierOption::Lazy)]
     pub(super) tier: TierOption,
     /// Take the machine code out of MODULE.ewimg, a file that `everwarp compile` has made, instead of compiling the module
     /// in it. A GPU runs machine code unchecked, so trust the file's author as you trust a program. Code of another version of

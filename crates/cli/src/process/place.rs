@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use everwarp::process::{Host, HostBuilder, InputLines, read_lines};
+use everwarp::trace::spanned;
 use everwarp::{Device, EngineKind, Select, Service, cuda_device_count};
 
 use super::options::Args;
@@ -13,6 +14,8 @@ use crate::error::CliError;
 pub(super) enum Place {
     /// On a device, by an engine that this command starts.
     Own(Device),
+    /// On an NVIDIA GPU, which is opened when the engine starts.
+    Gpu,
     /// In the service that is up.
     Service(Service),
 }
@@ -103,12 +106,12 @@ impl Place {
 
     /// A device for an engine of the command's own.
     pub(super) fn own(args: &Args) -> Result<Self, CliError> {
-        let select = match select(args)? {
-            Select::Auto if cuda_device_count().is_ok_and(|n| n > 0) => Select::Cuda,
-            Select::Auto => Select::Cpu,
-            select => select,
-        };
-        Ok(Self::Own(Device::open(select)?))
+        match select(args)? {
+            Select::Cuda => Ok(Self::Gpu),
+            Select::Auto if cuda_device_count().is_ok_and(|n| n > 0) => Ok(Self::Gpu),
+            Select::Auto => Ok(Self::Own(Device::open(Select::Cpu)?)),
+            select => Ok(Self::Own(Device::open(select)?)),
+        }
     }
 
     /// Goes to the CPU engine for a single process, unless a GPU was asked for. Returns whether the place has changed.
@@ -118,7 +121,7 @@ impl Place {
             return Ok(false);
         }
         *self = match self {
-            Self::Own(_) => Self::Own(Device::open(Select::Cpu)?),
+            Self::Own(_) | Self::Gpu => Self::Own(Device::open(Select::Cpu)?),
             Self::Service(_) => match Service::connect(Select::Cpu).map_err(CliError::Service)? {
                 Some(service) => Self::Service(service.program(&args.program)),
                 None => Self::Own(Device::open(Select::Cpu)?),
@@ -127,9 +130,10 @@ impl Place {
         Ok(true)
     }
 
-    fn kind(&self) -> EngineKind {
+    pub(super) fn kind(&self) -> EngineKind {
         match self {
             Self::Own(device) => device.kind(),
+            Self::Gpu => EngineKind::Cuda,
             Self::Service(service) => service.kind(),
         }
     }
@@ -139,14 +143,24 @@ impl Place {
         match self {
             // The command shows its processes itself, with their numbers.
             Self::Own(device) => Host::builder(device).shown(false),
+            Self::Gpu => Host::builder_opening(Select::Cuda).shown(false),
             Self::Service(service) => service.host(),
         }
     }
 
-    /// Reads the lines of a file for processes of the next host.
+    /// Opens the device if it is not open yet: what is read for its processes lies in memory that it can reach.
+    pub(super) fn open(&mut self) -> Result<(), CliError> {
+        if matches!(self, Self::Gpu) {
+            *self = Self::Own(spanned("device: open", || Device::open(Select::Cuda))?);
+        }
+        Ok(())
+    }
+
+    /// Reads the lines of a file for processes of the next host, whose device is open.
     pub(super) fn lines(&self, file: File) -> std::io::Result<InputLines> {
         match self {
             Self::Own(device) => read_lines(file, device),
+            Self::Gpu => Err(std::io::ErrorKind::NotConnected.into()),
             Self::Service(service) => service.lines(&file),
         }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use everwarp::process::serving::rehearse_in_children;
 use everwarp::process::{
     AddressRule, Command, Directory, Host, Input, InputLines, Launcher, Listener, Module, Network,
     Output, StartError, StartWriter,
@@ -18,7 +19,7 @@ use super::place::Place;
 use super::rehearse::rehearsals;
 use super::routes::Routes;
 use crate::error::CliError;
-use crate::serve;
+use crate::{serve, service};
 
 /// An H200 runs some 67,000 lanes at once. With more places than that the next processes are ready in device memory
 /// before a lane is free, and the host need not learn of an exit before it can start the next process.
@@ -82,10 +83,13 @@ impl<'a> Plan<'a> {
         let begin = Instant::now();
         let mut place = match service {
             Some(service) => service,
-            None => spanned("device: open", || Place::own(args))?,
+            None => Place::own(args)?,
         };
-        let opening = begin.elapsed();
         let file = options.stdin_lines.as_deref();
+        if file.is_some() {
+            place.open()?;
+        }
+        let opening = begin.elapsed();
         let lines = file
             .map(|file| spanned("lines: read", || read_lines(file, &place)))
             .transpose()?;
@@ -154,7 +158,9 @@ impl<'a> Plan<'a> {
             .tier(options.tier.into())
             .places(self.instances.min(PLACES_MOST))
             .input_bytes(self.input_bytes());
-        if options.tier == TierOption::Lazy {
+        if options.tier == TierOption::Lazy && self.place.kind() == EngineKind::Cuda {
+            // A module can be made so that compiling it takes minutes and gigabytes.
+            rehearse_in_children(service::compiler_command);
             builder = builder.rehearse(&self.module, rehearsals(self));
         }
         for module in self.routes.iter().flat_map(|routes| routes.modules()) {

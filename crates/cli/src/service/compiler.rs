@@ -14,7 +14,7 @@ pub(crate) struct CompilerArgs {
 }
 
 /// The command that [`compiler`] is the other end of. It is this program, even if its file was replaced meanwhile.
-pub(super) fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("compiler");
     command

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use everwarp_service::{ConnectError, SupervisorError};
 
-pub(crate) use compiler::{CompilerArgs, compiler};
+pub(crate) use compiler::{CompilerArgs, command as compiler_command, compiler};
 pub(crate) use engine::{EngineArgs, engine};
 pub(crate) use status::{DownArgs, StatusArgs, down, status};
 pub(crate) use up::{UpArgs, up};

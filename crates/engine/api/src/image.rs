@@ -98,6 +98,8 @@ pub struct Linked {
     /// The stack that each thread of the device gets, in bytes. The driver reserves that much device memory
     /// for every thread that the device can hold, not only for those of the engine.
     pub stack_bytes: u32,
+    /// How much more stack each thread gets if the frames of the image's functions need it.
+    pub stack_rule: Option<StackRule>,
     /// Slots of the host-call ring, a power of two; 0 if nothing that is linked calls the host. The ring is
     /// made with the engine; the number in a later image has no effect.
     pub host_call_slots: u32,
@@ -105,6 +107,29 @@ pub struct Linked {
     pub precompiled: Vec<Precompiled>,
     /// What writes the addresses of the parts' functions into variables of the parts, before the image runs.
     pub publishers: Vec<Publisher>,
+}
+
+/// Says from the frames of an image's functions how many bytes of stack each thread needs: they are known when the image is made,
+/// and the stack cannot be changed while it runs.
+#[derive(Clone)]
+pub struct StackRule(Arc<dyn Fn(&Frames) -> u32 + Send + Sync>);
+
+impl StackRule {
+    /// The rule that `needed` decides.
+    pub fn new(needed: impl Fn(&Frames) -> u32 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(needed))
+    }
+
+    /// The bytes that these frames need.
+    pub fn bytes(&self, frames: &Frames) -> u32 {
+        (self.0)(frames)
+    }
+}
+
+impl std::fmt::Debug for StackRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StackRule").finish_non_exhaustive()
+    }
 }
 
 /// A kernel of linked code that one thread runs once, before the engine runs that code: to write down addresses, which only the code

@@ -32,7 +32,7 @@ pub use heap::{
 };
 pub use image::{
     Addition, EngineLoader, Haste, HostCallMemory, Image, Linked, LinkedPart, Precompiled,
-    PreparedAddition, PreparedImage, Publisher,
+    PreparedAddition, PreparedImage, Publisher, StackRule,
 };
 pub use memory::{ElementSize, EngineMemory, NearMemory};
 pub use pools::{Footprint, PoolState, Pools};

@@ -25,6 +25,8 @@ pub struct Library {
     signatures: BTreeMap<String, String>,
     /// The number of each of them, in the order of their names: the element of the table that has its address.
     numbers: BTreeMap<String, usize>,
+    /// The bytes of the shortest of their names.
+    shortest: usize,
     /// The name of the table.
     table: String,
 }
@@ -68,6 +70,7 @@ impl Library {
             directives,
             functions,
             numbers: signatures.keys().cloned().zip(0..).collect(),
+            shortest: signatures.keys().map(String::len).min().unwrap_or(0),
             signatures,
             text,
             table,
@@ -94,7 +97,9 @@ impl Library {
         let mut called = BTreeMap::new();
         for [_, _, body] in functions {
             let known = |name| self.signatures.get_key_value(name);
-            let known = names(body).filter_map(known);
+            // Instructions have shorter names than functions, so that most words are not looked up.
+            let long = names(body).filter(|name| name.len() >= self.shortest);
+            let known = long.filter_map(known);
             called.extend(known.map(|(name, signature)| (name.as_str(), signature.as_str())));
         }
         called

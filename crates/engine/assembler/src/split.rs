@@ -80,13 +80,20 @@ fn name(signature: &str) -> Option<&str> {
 }
 
 fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%')
+    u8::try_from(c).is_ok_and(is_byte_of_name)
+}
+
+const fn is_byte_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%')
 }
 
 /// The names in a text, which include those of functions that it calls.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !is_of_name(c))
-        .filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+    // Megabytes of text are searched while a process waits, so the bytes are not decoded.
+    let words = text.as_bytes().split(|byte| !is_byte_of_name(*byte));
+    words
+        .filter(|word| matches!(word, [b'a'..=b'z' | b'A'..=b'Z' | b'_', ..]))
+        .filter_map(|word| str::from_utf8(word).ok())
 }
 
 pub(crate) fn parse(text: &str) -> Option<File<'_>> {
@@ -232,9 +239,12 @@ fn write(file: &File<'_>, piece_of: &[usize], count: usize) -> Vec<String> {
     let number: HashMap<_, _> = functions.iter().map(|f| f.name).zip(0..).collect();
     // A text has millions of words, so each is looked up once.
     let known: HashSet<&str> = number.keys().chain(file.others.keys()).copied().collect();
+    // Instructions have shorter names than functions, so that most words are not looked up at all.
+    let shortest = known.iter().map(|name| name.len()).min().unwrap_or(0);
+    let is_known = |name: &&str| name.len() >= shortest && known.contains(name);
     let calls: Vec<BTreeSet<&str>> = functions
         .iter()
-        .map(|f| names(f.body).filter(|name| known.contains(name)).collect())
+        .map(|f| names(f.body).filter(is_known).collect())
         .collect();
     // A function that is called from another piece must be found by the linker.
     let mut shared = vec![false; functions.len()];

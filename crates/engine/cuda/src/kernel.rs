@@ -118,7 +118,9 @@ pub(crate) fn load(prepared: &PreparedImage, stream: &Stream) -> Result<Kernel, 
     let linked = &prepared.image.linked;
     if !linked.is_empty() {
         let _span = span("image: stack");
-        set_stack(linked.stack_bytes)?;
+        let rule = linked.stack_rule.as_ref();
+        let needed = rule.map_or(0, |rule| rule.bytes(&prepared.frames));
+        set_stack(linked.stack_bytes.max(needed))?;
     }
     let cubin = &prepared.code;
     let (mut module, mut kernel) = (std::ptr::null_mut(), std::ptr::null_mut());

@@ -3,16 +3,19 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 #[cfg(target_os = "linux")]
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
 use everwarp_process::{
     HostConfig, HostStreams, Module, ModuleId, ProcessEngine, Reads, Rehearsal, StartError, Tier,
 };
-use everwarp_runtime::{Device, EngineKind};
+use everwarp_runtime::{Device, EngineKind, Select};
 
 use super::host::{Host, HostEngine, ModuleSet};
+use super::opening::Source;
+#[cfg(target_os = "linux")]
+use super::rehearse::{is_any_left, rehearse, rehearse_for_service};
 #[cfg(target_os = "linux")]
 use super::two_engines::TwoEngines;
 
@@ -29,6 +32,10 @@ pub struct HostBuilder<'d> {
     config: HostConfig,
     shown: bool,
     meanwhile: bool,
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "GPUs need Linux")
+    )]
     rehearsals: Vec<(Module, Vec<Rehearsal>)>,
 }
 
@@ -37,6 +44,8 @@ pub struct HostBuilder<'d> {
 pub(crate) enum Place<'d> {
     /// On a device, in this program.
     Device(&'d Device),
+    /// On a device that is opened when the host starts.
+    Opened(Select),
     /// In the service.
     #[cfg(target_os = "linux")]
     Service(&'d crate::Service),
@@ -142,8 +151,9 @@ impl<'d> HostBuilder<'d> {
         self
     }
 
-    /// Sets which functions of a module a GPU's image has before processes start: all of them by default. With [`Tier::Lazy`] the
-    /// first process of a large module starts sooner, and processes wait for functions that are compiled when they are called.
+    /// Sets which functions of a module a GPU's image has before processes start. With [`Tier::Lazy`], the default, the first process
+    /// of a large module starts sooner if it is [known](Self::rehearse) what it calls, and processes wait for other functions, which are
+    /// compiled when they are called. With [`Tier::Best`] no process waits after the start.
     pub fn tier(mut self, tier: Tier) -> Self {
         self.config.tier = tier;
         self
@@ -202,10 +212,12 @@ impl<'d> HostBuilder<'d> {
     }
 
     /// On a GPU with [`Tier::Lazy`], runs processes of a module that are given this on the CPU engine first, without effects and
-    /// for half a second together at most: so the GPU's code has the functions that they call from the beginning, and not those
-    /// that direct calls lead to. What they called is kept in the cache, and a module that was rehearsed is not rehearsed again.
-    /// Modules that are compiled as a whole are not rehearsed either, and neither are those of a service and of a host that
-    /// [starts on the CPU engine](Self::meanwhile).
+    /// for half a second together at most: so the GPU's code has the functions that they call from the beginning. Of a module that was
+    /// never rehearsed all functions are compiled. What was called is kept in the cache, and processes that are given the same are
+    /// not rehearsed again.
+    ///
+    /// Modules that are compiled as a whole are not rehearsed. A host that [starts on the CPU engine](Self::meanwhile) does so first and
+    /// rehearses then; for a host in a service this program rehearses.
     pub fn rehearse(mut self, module: &Module, given: impl IntoIterator<Item = Rehearsal>) -> Self {
         let given = given.into_iter().collect();
         self.rehearsals.push((module.clone(), given));
@@ -215,55 +227,150 @@ impl<'d> HostBuilder<'d> {
     /// Compiles the modules and starts the engine of the device's kind.
     ///
     /// # Errors
-    /// [`StartError`]: a module is refused, a setting does not exist on this engine, or memory is short.
+    /// [`StartError`]: a module is refused, a setting does not exist on this engine, the device cannot be opened, or memory is short.
     pub fn start(self) -> Result<Host, StartError> {
         // The service shows the processes of its clients itself.
-        let shown = self.shown && matches!(self.place, Place::Device(_));
+        #[cfg(target_os = "linux")]
+        let shown = self.shown && !matches!(self.place, Place::Service(_));
+        #[cfg(not(target_os = "linux"))]
+        let shown = self.shown;
+        let modules = self.modules.clone();
         let (engine, device) = match self.place {
-            Place::Device(device) => {
-                let engine = match self.may_start_on_cpu(device) {
-                    true => start_soon(device, &self.modules, &self.config)?,
-                    false => {
-                        self.rehearse_for(device);
-                        start_engine(device, &self.modules, &self.config, None)?.into()
-                    }
-                };
-                (engine, device.name())
-            }
+            Place::Device(device) => self.start_on(Source::Opened(device.clone()))?,
+            Place::Opened(select) => self.start_on(Source::open(select)?)?,
             #[cfg(target_os = "linux")]
             Place::Service(service) => {
-                let (engine, device) = service.start_host(&self.modules, &self.config)?;
+                let config = match service.kind() {
+                    EngineKind::Cuda => {
+                        rehearse_for_service(&self.modules, &self.rehearsals, &self.config)
+                    }
+                    _ => self.config,
+                };
+                let (engine, device) = service.start_host(&self.modules, &config)?;
                 (engine.into(), device)
             }
         };
-        let modules = ModuleSet::default();
-        for (number, module) in self.modules.into_iter().enumerate() {
-            modules.add(module, ModuleId(number as u32));
+        let set = ModuleSet::default();
+        for (number, module) in modules.into_iter().enumerate() {
+            set.add(module, ModuleId(number as u32));
         }
-        Ok(Host::new(engine, modules, device, shown))
+        Ok(Host::new(engine, set, device, shown))
     }
 
-    #[cfg(target_os = "linux")]
-    fn rehearse_for(&self, device: &Device) {
-        if device.kind() == EngineKind::Cuda {
-            for (module, given) in &self.rehearsals {
-                super::rehearse::rehearse(module, given, &self.config);
+    /// Starts an engine of this program's own. Returns the name of the device as well.
+    fn start_on(self, device: Source) -> Result<(HostEngine, String), StartError> {
+        if self.may_start_on_cpu(device.kind()) {
+            return self.start_soon(device);
+        }
+        match device.kind() {
+            EngineKind::Cuda => self.start_on_gpu(device),
+            _ => {
+                let device = device.device()?;
+                let engine = start_engine(&device, &self.modules, &self.config, None)?;
+                Ok((engine.into(), device.name()))
             }
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn rehearse_for(&self, _: &Device) {}
-
     /// Whether processes may start on the CPU engine before the device's engine has started.
-    fn may_start_on_cpu(&self, device: &Device) -> bool {
+    fn may_start_on_cpu(&self, device: EngineKind) -> bool {
         let config = &self.config;
         self.meanwhile
-            && device.kind() == EngineKind::Cuda
+            && device == EngineKind::Cuda
             && !self.modules.iter().any(Module::uses_gpu)
             && !config.load.metered
             && !config.contract
             && !config.interleaved
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl HostBuilder<'_> {
+    /// Starts an engine on a GPU. What needs no device is done before it is open.
+    fn start_on_gpu(self, mut device: Source) -> Result<(HostEngine, String), StartError> {
+        use everwarp_process_cuda::{CudaProcesses, Streams};
+        rehearse(&self.rehearsals, &self.config);
+        device.check()?;
+        let preparation = CudaProcesses::prepare(&self.modules, &self.config)?;
+        let device = device.device()?;
+        let (modules, config) = (&self.modules, &self.config);
+        let engine = preparation.start(&device, modules, config, Streams::inherit())?;
+        Ok((HostEngine::One(Arc::new(engine)), device.name()))
+    }
+
+    /// Starts an engine on a GPU, or both engines if the GPU's code has to be assembled.
+    fn start_soon(self, device: Source) -> Result<(HostEngine, String), StartError> {
+        use everwarp_process_cuda::{Ahead, CudaProcesses, Streams};
+        let Self {
+            modules,
+            config,
+            rehearsals,
+            ..
+        } = self;
+        // Code that depends on what a rehearsal will show is not in the cache.
+        let prepared = match is_any_left(&rehearsals, &config) {
+            true => None,
+            false => Some(CudaProcesses::prepare(&modules, &config)?),
+        };
+        let device = device.device()?;
+        let name = device.name();
+        let prepared = match prepared {
+            None => None,
+            Some(preparation) => {
+                let ahead = preparation.ahead(&device);
+                let ahead = ahead.filter(|ahead: &Ahead| ahead.expected() >= WORTH_A_CHANGE);
+                if ahead.is_none() {
+                    let engine =
+                        preparation.start(&device, &modules, &config, Streams::inherit())?;
+                    return Ok((HostEngine::One(Arc::new(engine)), name));
+                }
+                Some((preparation, ahead))
+            }
+        };
+        let (own, settings) = (modules.clone(), config.clone());
+        let engines = TwoEngines::start(&modules, &config, move |streams, unwanted| {
+            let (preparation, ahead) = match prepared {
+                Some(prepared) => prepared,
+                None => {
+                    rehearse(&rehearsals, &settings);
+                    check_wanted(unwanted)?;
+                    let preparation = CudaProcesses::prepare(&own, &settings)?;
+                    let ahead = preparation.ahead(&device);
+                    (preparation, ahead)
+                }
+            };
+            if let Some(ahead) = ahead {
+                ahead.make(unwanted);
+            }
+            check_wanted(unwanted)?;
+            let engine = preparation.start(&device, &own, &settings, Streams::of_host(streams))?;
+            Ok(Arc::new(engine))
+        });
+        Ok((HostEngine::Two(Arc::new(engines?)), name))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn check_wanted(unwanted: &AtomicBool) -> Result<(), StartError> {
+    match unwanted.load(Ordering::Relaxed) {
+        false => Ok(()),
+        true => Err(StartError::System {
+            what: "an engine that is not wanted any more".to_owned(),
+            source: std::io::ErrorKind::Interrupted.into(),
+        }),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl HostBuilder<'_> {
+    fn start_on_gpu(self, device: Source) -> Result<(HostEngine, String), StartError> {
+        let device = device.device()?;
+        let engine = start_on_gpu(&device, &self.modules, &self.config, None)?;
+        Ok((engine.into(), device.name()))
+    }
+
+    fn start_soon(self, device: Source) -> Result<(HostEngine, String), StartError> {
+        self.start_on_gpu(device)
     }
 }
 
@@ -304,45 +411,6 @@ fn start_on_gpu(
 /// Assembling that takes less time is waited for.
 #[cfg(target_os = "linux")]
 const WORTH_A_CHANGE: Duration = Duration::from_millis(300);
-
-/// Starts an engine on a GPU, or both engines if the GPU's code has to be assembled.
-#[cfg(target_os = "linux")]
-fn start_soon(
-    device: &Device,
-    modules: &[Module],
-    config: &HostConfig,
-) -> Result<HostEngine, StartError> {
-    use everwarp_process_cuda::{Ahead, CudaProcesses, Streams};
-    let preparation = CudaProcesses::prepare(modules, config)?;
-    let ahead = preparation.ahead(device);
-    let ahead = ahead.filter(|ahead: &Ahead| ahead.expected() >= WORTH_A_CHANGE);
-    let Some(ahead) = ahead else {
-        let engine = preparation.start(device, modules, config, Streams::inherit())?;
-        return Ok(HostEngine::One(Arc::new(engine)));
-    };
-    let (device, own, settings) = (device.clone(), modules.to_vec(), config.clone());
-    let engines = TwoEngines::start(modules, config, move |streams, unwanted| {
-        ahead.make(unwanted);
-        if unwanted.load(Ordering::Relaxed) {
-            return Err(StartError::System {
-                what: "an engine that is not wanted any more".to_owned(),
-                source: std::io::ErrorKind::Interrupted.into(),
-            });
-        }
-        let engine = preparation.start(&device, &own, &settings, Streams::of_host(streams))?;
-        Ok(Arc::new(engine))
-    });
-    Ok(HostEngine::Two(Arc::new(engines?)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn start_soon(
-    device: &Device,
-    modules: &[Module],
-    config: &HostConfig,
-) -> Result<HostEngine, StartError> {
-    start_on_gpu(device, modules, config, None).map(Into::into)
-}
 
 #[cfg(not(target_os = "linux"))]
 fn start_on_gpu(

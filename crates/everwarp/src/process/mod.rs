@@ -100,6 +100,7 @@ mod command;
 mod error;
 mod host;
 mod lines;
+mod opening;
 mod parallel;
 #[cfg(target_os = "linux")]
 mod rehearse;

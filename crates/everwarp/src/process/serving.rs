@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use everwarp_process::{HostConfig, HostStreams, InputLines, Module, ProcessEngine, StartError};
-pub use everwarp_process_cpu::{answer_parent, compile_in_children};
-use everwarp_process_cuda::{ResidentConfig, ResidentProcesses};
+pub use everwarp_process_cpu::{answer_parent, compile_in_children, rehearse_in_children};
+use everwarp_process_cuda::{ResidentConfig, ResidentProcesses, recall_rehearsal};
 use everwarp_runtime::{Device, EngineKind};
 pub use everwarp_service::*;
 
@@ -79,6 +79,8 @@ impl Backend for DeviceBackend {
         match &self.shared {
             None => start_engine(&self.device, modules, config, Some(streams)),
             Some(shared) => {
+                // The client has rehearsed them, if it asks for functions that are known to be called.
+                modules.iter().for_each(recall_rehearsal);
                 let host = shared.resident.open(modules, config, Some(streams))?;
                 Ok(Arc::new(host))
             }

@@ -220,7 +220,10 @@ impl<'o> Facts<'o> {
         let bodies = || functions.iter().map(|(_, body)| body);
         let mut graph = CallGraph::new(module, bodies());
         let suspending = Suspending::new(module, &referenced, options, &actions, &waiting, &graph);
-        let tails = Tails::new(module, &referenced, bodies());
+        let own = module.imported_functions as u32..;
+        let callers = own.zip(bodies());
+        let callers = callers.filter(|(f, _)| graph.functions[*f as usize].tail);
+        let tails = Tails::new(module, &referenced, callers);
         tails.add_to(&mut graph, module);
         if tails.is_empty() {
             module.convention = facts::carried::convention(module);

@@ -249,6 +249,7 @@ mod emit;
 mod error;
 mod facts;
 mod instance;
+mod parallel;
 mod stack_need;
 mod text;
 

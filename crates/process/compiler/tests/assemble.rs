@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use everwarp_compiler::{
-    CompileError, CompileOptions, PTX_HEAD, ProvidedImport, Provider, compile_part,
+    CompileError, CompileOptions, LONG_FUNCTION, PTX_HEAD, ProvidedImport, Provider, compile_part,
 };
 use support::tools::ptxas;
 use support::{encode, spec, waiting};
@@ -18,7 +18,7 @@ fn assemble(ptxas: &Path, name: &str, ptx: &str) -> Result<(), String> {
     let input = folder.join(format!("{name}.ptx"));
     std::fs::write(&input, ptx).expect("the text can be written");
     // Relocatable for one architecture and as a whole program for the other, because images are loaded in either way.
-    // Both at the same time, because the longest function of the suite takes minutes.
+    // Both at the same time, for machines with two cores.
     let started = [("sm_80", "-c"), ("sm_90", "-O3")].map(|(arch, mode)| {
         let child = Command::new(ptxas)
             .args([mode, "-arch", arch, "-o"])
@@ -86,6 +86,8 @@ fn images(source: &str) -> (Vec<String>, usize, usize) {
 fn the_suite_assembles() {
     let Some(ptxas) = ptxas() else { return };
     let only = std::env::var("SPEC_FILE").ok();
+    // As hosts do. Whole, the longest function of the suite takes minutes.
+    spec::divide(LONG_FUNCTION);
     let (mut modules, mut failed) = (0, Vec::new());
     for file in spec::files() {
         if only

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The floors from the lowest to the highest, by the first segment of a module's path in the crate.
 const FLOORS: [&[&str]; 7] = [
-    &["error"],
+    &["error", "parallel"],
     &["divide", "facts"],
     &["context", "text"],
     &["emit"],

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use everwarp_process::LoadError;
-use wasmtime::Module;
+use wasmtime::{Engine, Module};
 
 use crate::engines::{EnginePair, Metering, Stack};
 use crate::lock::lock;
@@ -21,6 +21,8 @@ const MEMORY: u64 = 4 << 30;
 const TIME: Duration = Duration::from_secs(60);
 /// How long the child may live: it shares the cores with others.
 const LIFETIME: Duration = Duration::from_secs(600);
+/// The same for a child whose module is rehearsed: a process waits for that.
+const LIFETIME_FOR_ONE_RUN: Duration = Duration::from_secs(10);
 /// The exit code for a module that the compiler refuses, with the reason on standard error.
 const REFUSED: i32 = 3;
 /// Bytes of a reason that are kept.
@@ -28,20 +30,51 @@ const REASON: u64 = 4 << 10;
 
 /// How a module is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
-    pub(crate) metering: Metering,
-    pub(crate) stack: Stack,
+pub(crate) enum Form {
+    /// For processes.
+    Many { metering: Metering, stack: Stack },
+    /// For a rehearsal.
+    OneRun,
 }
 
 impl Form {
     /// As the arguments of [`answer_parent`].
     fn arguments(self) -> [String; 2] {
-        let metered = self.metering == Metering::Fuel;
-        [metered.to_string(), self.stack.bytes().to_string()]
+        match self {
+            Self::Many { metering, stack } => {
+                let metered = metering == Metering::Fuel;
+                [metered.to_string(), stack.bytes().to_string()]
+            }
+            // No stack is that small.
+            Self::OneRun => [false.to_string(), 0.to_string()],
+        }
+    }
+
+    /// The form with these arguments.
+    fn of(metered: bool, stack: usize) -> Self {
+        match stack {
+            0 => Self::OneRun,
+            bytes => Self::Many {
+                metering: match metered {
+                    true => Metering::Fuel,
+                    false => Metering::EpochOnly,
+                },
+                stack: Stack::of(Some(u32::try_from(bytes).unwrap_or(u32::MAX))),
+            },
+        }
+    }
+
+    fn engine(self) -> Result<Engine, String> {
+        match self {
+            Self::Many { metering, stack } => EnginePair::without_pool(metering, stack),
+            Self::OneRun => EnginePair::for_one_run(),
+        }
     }
 }
 
 static COMMAND: OnceLock<fn() -> Command> = OnceLock::new();
+/// For modules that are rehearsed.
+static COMMAND_FOR_ONE_RUN: OnceLock<fn() -> Command> = OnceLock::new();
 /// Children at work; as many as there are cores. The others wait, so that many modules at once take no more memory.
 static AT_WORK: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
@@ -76,13 +109,26 @@ pub fn compile_in_children(command: fn() -> Command) {
     let _ = COMMAND.set(command);
 }
 
+/// The same for modules that are rehearsed, which no one has asked to run on the CPU engine.
+pub fn rehearse_in_children(command: fn() -> Command) {
+    // The first one stays.
+    let _ = COMMAND_FOR_ONE_RUN.set(command);
+}
+
 /// The code of a module as wasmtime writes it; none if the caller has to compile it.
 pub(crate) fn compile(form: Form, bytes: &[u8]) -> Option<Result<Vec<u8>, LoadError>> {
-    let command = COMMAND.get().filter(|_| bytes.len() > SMALL)?;
+    let (command, lifetime) = match form {
+        Form::Many { .. } => (COMMAND.get(), LIFETIME),
+        Form::OneRun => (
+            COMMAND.get().or_else(|| COMMAND_FOR_ONE_RUN.get()),
+            LIFETIME_FOR_ONE_RUN,
+        ),
+    };
+    let command = command.filter(|_| bytes.len() > SMALL)?;
     let mut command = command();
     command.args(form.arguments());
     let _turn = Turn::wait();
-    Some(run(command, bytes, LIFETIME))
+    Some(run(command, bytes, lifetime))
 }
 
 fn not_run(error: &std::io::Error) -> LoadError {
@@ -198,12 +244,7 @@ pub fn answer_parent(metered: bool, stack: usize) -> std::io::Result<i32> {
     limit_this_process()?;
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes)?;
-    let metering = match metered {
-        true => Metering::Fuel,
-        false => Metering::EpochOnly,
-    };
-    let stack = Stack::of(Some(u32::try_from(stack).unwrap_or(u32::MAX)));
-    let code = EnginePair::without_pool(metering, stack).and_then(|engine| {
+    let code = Form::of(metered, stack).engine().and_then(|engine| {
         let module = Module::from_binary(&engine, &bytes).map_err(|e| format!("{e:#}"))?;
         module.serialize().map_err(|e| format!("{e:#}"))
     });
@@ -227,6 +268,20 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         run(command, b"module", lifetime)
+    }
+
+    #[test]
+    fn the_form_reaches_a_child() {
+        let many = Form::Many {
+            metering: Metering::Fuel,
+            stack: Stack::of(Some(1 << 20)),
+        };
+        for form in [many, Form::OneRun] {
+            let [metered, stack] = form.arguments();
+            let metered = metered.parse().expect("it is a boolean");
+            let stack = stack.parse().expect("it is a number");
+            assert_eq!(Form::of(metered, stack), form);
+        }
     }
 
     #[test]

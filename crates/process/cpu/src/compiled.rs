@@ -105,7 +105,7 @@ mod tests {
             pair.mapped()
         });
         let compile = |engine| {
-            let form = Form {
+            let form = Form::Many {
                 metering: Metering::Fuel,
                 stack: Stack::of(None),
             };

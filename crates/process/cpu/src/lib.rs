@@ -82,7 +82,7 @@ mod watch;
 mod worker;
 mod worker_load;
 
-pub use child_compiler::{answer_parent, compile_in_children};
+pub use child_compiler::{answer_parent, compile_in_children, rehearse_in_children};
 pub use host::CpuProcesses;
 pub use rehearsal::{Called, rehearse};
 

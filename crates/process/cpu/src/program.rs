@@ -179,7 +179,7 @@ impl Program {
     fn compile(&self, metering: Metering) -> Result<Code, LoadError> {
         let engines = EnginePair::get(metering, self.stack).map_err(LoadError::Compile)?;
         let engine = engines.mapped();
-        let form = child_compiler::Form {
+        let form = child_compiler::Form::Many {
             metering,
             stack: self.stack,
         };

@@ -1,7 +1,8 @@
 //! Running a module once, without effects, to learn which of its functions are called.
 //!
 //! The process sees what the real one will see: arguments, variables, input, and directories, in which it can only read. What it
-//! writes goes nowhere, and everything else that it asks for is refused. It ends when its time is over.
+//! writes goes nowhere, and everything else that it asks for is refused: then the real process will go on in another way, so that its
+//! calls are not known. It ends when its time is over.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,8 +13,8 @@ use everwarp_process::Rehearsal;
 use everwarp_process::imports::WASI_MODULE;
 use tokio::time::timeout_at;
 use wasmtime::{
-    Caller, Engine, Extern, InstancePre, Linker, Memory, Module, Result, Store, StoreLimits,
-    StoreLimitsBuilder,
+    Caller, Engine, Extern, ExternType, InstancePre, Linker, Memory, Module, Result, Store,
+    StoreLimits, StoreLimitsBuilder, Val,
 };
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self as p1, WasiSnapshotPreview1};
 use wasmtime_wasi::p1::{WasiP1Ctx, add_to_linker_async, types};
@@ -21,6 +22,7 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 use wiggle::{GuestMemory, GuestPtr};
 
+use crate::child_compiler::{self, Form};
 use crate::engines::EnginePair;
 use crate::grants::path_of;
 use crate::mark::{MARKS, Marking};
@@ -33,13 +35,31 @@ const MEMORY: usize = 1 << 30;
 const COPIED: usize = 128 << 20;
 /// "Permission denied".
 const ACCESS: i32 = 2;
+/// Functions that change files or use sockets.
+const REFUSED: [&str; 14] = [
+    "fd_allocate",
+    "fd_filestat_set_size",
+    "fd_filestat_set_times",
+    "path_create_directory",
+    "path_filestat_set_times",
+    "path_link",
+    "path_remove_directory",
+    "path_rename",
+    "path_symlink",
+    "path_unlink_file",
+    "sock_accept",
+    "sock_recv",
+    "sock_send",
+    "sock_shutdown",
+];
 
 /// What rehearsals have shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     /// The functions that were called, numbered as in the module: imported ones come first, and are never called themselves.
     pub functions: BTreeSet<u32>,
-    /// A process has read an input that is not known, so the real one will call others.
+    /// A process has asked for what only the real one gets, such as an input that is not known or a file to write, so that the real one
+    /// will call others.
     pub others: bool,
 }
 
@@ -49,7 +69,7 @@ struct Guest {
     limits: StoreLimits,
     /// Its standard input is not known.
     unknown: bool,
-    /// It has read it nevertheless.
+    /// It has asked for what only the real process gets.
     asked: bool,
 }
 
@@ -128,7 +148,13 @@ impl Clock {
 
 /// A module with what it imports, as far as it is there.
 fn linked(engine: &Engine, bytes: &[u8]) -> Option<InstancePre<Guest>> {
-    let module = Module::from_binary(engine, bytes).ok()?;
+    let module = match child_compiler::compile(Form::OneRun, bytes) {
+        // SAFETY: the result of `Module::serialize` in a child of this process that runs the same program, through a pipe that no
+        // other process has.
+        Some(code) => unsafe { Module::deserialize(engine, code.ok()?) },
+        None => Module::from_binary(engine, bytes),
+    };
+    let module = module.ok()?;
     let mut linker = Linker::new(engine);
     add_to_linker_async(&mut linker, |guest: &mut Guest| &mut guest.wasi).ok()?;
     linker.allow_shadowing(true);
@@ -142,6 +168,25 @@ fn linked(engine: &Engine, bytes: &[u8]) -> Option<InstancePre<Guest>> {
             Box::new(read(caller, arguments))
         })
         .ok()?;
+    for import in module.imports() {
+        let ExternType::Func(ty) = import.ty() else {
+            continue;
+        };
+        let (of, name) = (import.module(), import.name());
+        let of_wasi = of == WASI_MODULE;
+        if of_wasi && !REFUSED.contains(&name) {
+            continue;
+        }
+        let refuse = move |mut caller: Caller<'_, Guest>, _: &[Val], results: &mut [Val]| {
+            caller.data_mut().asked = true;
+            match results {
+                [result] if of_wasi => *result = Val::I32(ACCESS),
+                _ => wasmtime::bail!("only the real process has it"),
+            }
+            Ok(())
+        };
+        linker.func_new(of, name, ty, refuse).ok()?;
+    }
     linker.define_unknown_imports_as_traps(&module).ok()?;
     linker.instantiate_pre(&module).ok()
 }
@@ -167,6 +212,9 @@ fn memory_of(caller: &mut Caller<'_, Guest>) -> Option<Memory> {
     caller.get_export("memory").and_then(Extern::into_memory)
 }
 
+/// What processes ask for that write to a file.
+const WRITING: types::Rights = types::Rights::FD_WRITE.union(types::Rights::FD_ALLOCATE);
+
 type OpenArguments = (i32, i32, i32, i32, i32, i64, i64, i32, i32);
 
 /// Opens regular files and directories alone: to read from a pipe would take what the real process is to get, and to open one would
@@ -181,6 +229,8 @@ async fn open(
     let (bytes, guest) = memory.data_and_store_mut(&mut caller);
     let mut memory = GuestMemory::Unshared(bytes);
     let wasi = guest.ready();
+    let rights = types::Rights::from_bits_truncate(base as u64);
+    let writes = how != 0 || rights.intersects(WRITING);
     let name = GuestPtr::<str>::new((path as u32, length as u32));
     let follow = types::Lookupflags::from_bits_truncate(lookup as u32);
     let stat = WasiSnapshotPreview1::path_filestat_get(
@@ -197,9 +247,10 @@ async fn open(
             types::Filetype::RegularFile | types::Filetype::Directory
         )
     {
+        guest.asked = true;
         return Ok(ACCESS);
     }
-    p1::path_open(
+    let opened = p1::path_open(
         wasi,
         &mut memory,
         fd,
@@ -212,11 +263,14 @@ async fn open(
         flags,
         to,
     )
-    .await
+    .await;
+    // A file that is opened for writing is not there, or cannot be written here.
+    guest.asked |= writes && !matches!(opened, Ok(0));
+    opened
 }
 
-/// Runs a process until it ends or its time is over; the memory of its marks, and whether it has read an input that is not known, if it
-/// came that far.
+/// Runs a process until it ends or its time is over; the memory of its marks, and whether it has asked for what only the real one gets, if
+/// it came that far.
 async fn run(
     linked: &InstancePre<Guest>,
     given: Rehearsal,
@@ -253,11 +307,14 @@ async fn run(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use everwarp_process::{Bytes, Directory};
 
     use super::*;
 
-    /// A process that calls function 6 if its input has the letter a, 7 if it can open `file` in its directory, and then loops.
+    /// A process that calls function 6 if its input has the letter a, 7 if it can open `file` in its directory, for writing if that is w, and 8
+    /// if that is u and it can remove it. It asks for a socket if that is s, and then loops.
     const TEXT: &str = r#"(module
       (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
       (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -272,16 +329,26 @@ mod tests {
         (drop (call $write (i32.const 1) (i32.const 32) (i32.const 1) (i32.const 48)))
         (if (i32.eq (i32.load8_u (i32.const 64)) (i32.const 97)) (then (call $a)))
         (if (i32.eqz (call $open (i32.const 3) (i32.const 0) (i32.const 16) (i32.const 4) (i32.const 0)
-                       (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 48))) (then (call $opened)))
-        (if (i32.eqz (call $unlink (i32.const 3) (i32.const 16) (i32.const 4))) (then (call $unlinked)))
+                       (select (i64.const 66) (i64.const 2) (i32.eq (i32.load8_u (i32.const 64)) (i32.const 119)))
+                       (i64.const 0) (i32.const 0) (i32.const 48))) (then (call $opened)))
+        (if (i32.eq (i32.load8_u (i32.const 64)) (i32.const 117)) (then
+          (if (i32.eqz (call $unlink (i32.const 3) (i32.const 16) (i32.const 4))) (then (call $unlinked)))))
+        (if (i32.eq (i32.load8_u (i32.const 64)) (i32.const 115)) (then
+          (drop (call $socket (i32.const 0) (i32.const 0) (i32.const 0)))))
         (loop (br 0)))
       (func $a) (func $opened) (func $unlinked) (func $never))"#;
 
-    fn called(given: Vec<Rehearsal>) -> Vec<u32> {
+    /// The functions that processes call, and whether the real ones will call others.
+    fn all_called(given: Vec<Rehearsal>) -> (Vec<u32>, bool) {
         let module = wat::parse_str(TEXT).expect("the text is right");
         let called = rehearse(&module, given, Duration::from_millis(500));
-        assert!(!called.others);
-        called.functions.into_iter().collect()
+        (called.functions.into_iter().collect(), called.others)
+    }
+
+    fn called(given: Vec<Rehearsal>) -> Vec<u32> {
+        let (functions, others) = all_called(given);
+        assert!(!others);
+        functions
     }
 
     fn input(text: &'static str) -> Rehearsal {
@@ -312,24 +379,38 @@ mod tests {
         );
     }
 
+    /// A process with this input and directory.
+    fn within(text: &'static str, folder: &Path) -> Vec<Rehearsal> {
+        let mut given = input(text);
+        let directory = Directory::open(folder, "/".to_owned());
+        given.directories.push(directory.expect("it is there"));
+        vec![given]
+    }
+
     #[cfg(unix)]
     #[test]
-    fn files_are_read_and_never_changed_and_pipes_are_not_opened() {
+    fn files_are_read_and_pipes_are_not_opened() {
         let folder = tempfile::tempdir().expect("a folder");
-        let given = || {
-            let mut given = input("b");
-            let directory = Directory::open(folder.path(), "/".to_owned());
-            given.directories.push(directory.expect("it is there"));
-            vec![given]
-        };
         let file = folder.path().join("file");
+        assert_eq!(called(within("b", folder.path())), [5]);
         std::fs::write(&file, "text").expect("it is written");
-        assert_eq!(called(given()), [5, 7]);
-        assert_eq!(std::fs::read(&file).expect("it is there"), b"text");
+        assert_eq!(called(within("b", folder.path())), [5, 7]);
         std::fs::remove_file(&file).expect("it is there");
         // A reader that opened the pipe would wait for its writer.
         rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("a pipe");
-        assert_eq!(called(given()), [5]);
+        assert_eq!(all_called(within("b", folder.path())), (vec![5], true));
+    }
+
+    #[test]
+    fn what_changes_files_or_needs_sockets_is_refused_and_what_follows_is_not_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "text").expect("it is written");
+        for (letter, functions) in [("w", vec![5]), ("u", vec![5, 7]), ("s", vec![5, 7])] {
+            let called = all_called(within(letter, folder.path()));
+            assert_eq!(called, (functions, true), "{letter}");
+            assert_eq!(std::fs::read(&file).expect("it is there"), b"text");
+        }
     }
 
     #[test]

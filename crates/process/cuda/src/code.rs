@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use everwarp_cache::Cache;
@@ -11,7 +11,7 @@ use everwarp_process::{Exchanges, HostConfig, LoadError, Module, StartError, Tie
 use everwarp_runtime::trace::spanned;
 use everwarp_runtime::{
     Addition, Engine, Exchanged, Frames, Image, Linked, LinkedEngine, LinkedPart, Precompiled,
-    Publisher,
+    Publisher, StackRule,
 };
 use sha2::{Digest, Sha256};
 
@@ -39,7 +39,7 @@ pub(crate) struct CodeKey {
     name: Arc<str>,
     bytes: bytes_of::ModuleBytes,
     choice: CompileChoice,
-    /// The functions that an image has at first, if it does not have all and they are known.
+    /// The functions that an image has at first, if it does not have all.
     likely: Arc<Likely>,
 }
 
@@ -73,16 +73,34 @@ mod bytes_of {
 
 impl CodeKey {
     pub(crate) fn of(module: &Module, choice: CompileChoice) -> Self {
-        let choice = choice.for_module(module);
+        let mut choice = choice.for_module(module);
+        let likely = choice.begins_with_likely().then(|| likely(module));
+        if likely == Some(None) {
+            choice = choice.whole();
+        }
+        Self::with(module, choice, likely.flatten().unwrap_or_default())
+    }
+
+    fn with(module: &Module, choice: CompileChoice, likely: Arc<Likely>) -> Self {
         Self {
             name: module.name().into(),
             bytes: bytes_of::ModuleBytes::of(module),
             choice,
-            likely: match choice.begins_with_likely() {
-                true => likely(module),
-                false => Arc::default(),
-            },
+            likely,
         }
+    }
+
+    /// Code with this key does for processes that are to have code with the `wanted` one: it is the same, or has more functions, or
+    /// has others first.
+    fn serves(&self, wanted: &Self) -> bool {
+        let part_of_any = wanted.choice.begins_with_likely();
+        let choice = match part_of_any && self.choice.first.is_none() {
+            true => wanted.choice.whole(),
+            false => wanted.choice,
+        };
+        let begins_alike = part_of_any || self.likely.functions == wanted.likely.functions;
+        let same = self.name == wanted.name && self.bytes == wanted.bytes;
+        same && self.choice == choice && begins_alike
     }
 
     /// The beginning of the module's names in an image. Modules with different keys have different ones.
@@ -111,11 +129,8 @@ impl CodeKey {
         if let Some(first) = first {
             hash.update((first.least as u64).to_le_bytes());
             hash.update((first.most as u64).to_le_bytes());
-            hash.update([u8::from(likely.are_all)]);
-            likely
-                .functions
-                .iter()
-                .for_each(|f| hash.update(f.to_le_bytes()));
+            let functions = likely.functions.iter();
+            functions.for_each(|f| hash.update(f.to_le_bytes()));
         }
         hash.finalize().into()
     }
@@ -154,14 +169,16 @@ impl CompiledCode {
         key: CodeKey,
         cache: impl FnOnce() -> Cache,
     ) -> Result<Self, StartError> {
-        let compiled = compile_module(module, &key.prefix(), key.choice, &key.likely);
+        let compiled = compile_module(module, &key.prefix(), key.choice, &key.likely.functions);
         let mut compiled = compiled.map_err(|source: LoadError| StartError::Load {
             module: module.name().to_owned(),
             source,
         })?;
         let partial = key.choice.first.and_then(|_| {
             let asked = AskedFunctions::of(&key.hash(), cache());
-            Partial::of(key.choice, &mut compiled, asked)
+            let (parts, partial) = Partial::of(key.choice, &mut compiled, asked)?;
+            partial.begin_with(&key.likely.others);
+            Some((parts, partial))
         });
         let (parts, partial) = match partial {
             Some((parts, partial)) => (parts, Some(partial)),
@@ -218,7 +235,8 @@ impl LoadedCode {
 
     /// Whether this is the code of a module, compiled in any way.
     pub(crate) fn is_of(&self, module: &Module) -> bool {
-        self.key == CodeKey::of(module, self.key.choice)
+        self.key.name.as_ref() == module.name()
+            && self.key.bytes == bytes_of::ModuleBytes::of(module)
     }
 }
 
@@ -264,7 +282,7 @@ impl CodeSet {
         };
         for module in modules {
             let key = CodeKey::of(module, choice);
-            if !set.loaded.iter().any(|code| code.key == key) {
+            if !set.loaded.iter().any(|code| code.key.serves(&key)) {
                 let code = CompiledCode::of(module, key)?;
                 let number = set.free_number()?;
                 set.loaded.push(Arc::new(code.numbered(number)));
@@ -281,6 +299,25 @@ impl CodeSet {
     /// The code that is linked to the engine.
     pub(crate) fn linked(&self) -> &Linked {
         &self.linked
+    }
+
+    /// Lets each thread of the device have as much stack from the start as a host of these modules will ask for, which its
+    /// configuration has `asked` for. See [`stack_wanted`].
+    pub(crate) fn expect_stack(&mut self, asked: Option<u32>, most: u32) {
+        // The engine keeps the rule, and modules are to be forgotten.
+        let codes: Vec<_> = self.loaded.iter().map(Arc::downgrade).collect();
+        self.linked.stack_rule = Some(StackRule::new(move |frames| {
+            let codes: Vec<_> = codes.iter().filter_map(Weak::upgrade).collect();
+            stack_wanted(&stack_use(frames, &codes), asked, most)
+        }));
+    }
+
+    /// The engine has started with functions that have these frames.
+    pub(crate) fn started(&mut self, frames: &Frames) {
+        if let Some(rule) = self.linked.stack_rule.take() {
+            let bytes = rule.bytes(frames);
+            self.linked.stack_bytes = self.linked.stack_bytes.max(bytes);
+        }
     }
 
     /// Bytes of stack that each thread of the device has.
@@ -300,7 +337,7 @@ impl CodeSet {
         choice: CompileChoice,
     ) -> Option<Arc<LoadedCode>> {
         let key = CodeKey::of(module, choice);
-        let at = self.loaded.iter().position(|code| code.key == key)?;
+        let at = self.loaded.iter().position(|code| code.key.serves(&key))?;
         let code = self.loaded.remove(at);
         self.loaded.push(Arc::clone(&code));
         Some(code)
@@ -336,8 +373,8 @@ impl CodeSet {
         let mut missing = Vec::<(CodeKey, _)>::new();
         for module in modules {
             let key = CodeKey::of(module, choice);
-            let known = self.loaded.iter().any(|code| code.key == key);
-            if !known && missing.iter().all(|(other, _)| *other != key) {
+            let known = self.loaded.iter().any(|code| code.key.serves(&key));
+            if !known && missing.iter().all(|(other, _)| !other.serves(&key)) {
                 missing.push((key, module));
             }
         }
@@ -366,7 +403,7 @@ impl CodeSet {
                 None => {
                     // A module that was added for this call and not linked is forgotten again on an error.
                     let key = CodeKey::of(module, choice);
-                    let code = match compiled.iter().position(|code| code.key == key) {
+                    let code = match compiled.iter().position(|code| code.key.serves(&key)) {
                         Some(at) => Ok(compiled.swap_remove(at)),
                         None => CompiledCode::of(module, key),
                     };
@@ -818,7 +855,9 @@ pub fn batch_times(module: &Module) -> Result<Option<BatchTimes>, StartError> {
         tier: Tier::Lazy,
         ..HostConfig::default()
     };
-    let key = CodeKey::of(module, CompileChoice::of(&config));
+    let choice = CompileChoice::of(&config).for_module(module);
+    // As if a rehearsal had shown no calls.
+    let key = CodeKey::with(module, choice, Arc::default());
     let begin = Instant::now();
     // Nothing is noted in the user's cache.
     let code = CompiledCode::with(module, key, || Cache::at("/nonexistent".as_ref()))?;
@@ -837,6 +876,13 @@ pub fn batch_times(module: &Module) -> Result<Option<BatchTimes>, StartError> {
         first_bytes: [bytes(0), bytes(1)],
         batches: partial.lists().map(batch).collect(),
     }))
+}
+
+/// The stack of each thread of the device for calls that use this, with at most `most` bytes unless they must have more. A stack that
+/// the configuration has `asked` for is the device's only if a module keeps all frames there; otherwise it is in memory.
+pub(crate) fn stack_wanted(calls: &StackUse, asked: Option<u32>, most: u32) -> u32 {
+    let asked = asked.filter(|_| calls.is_limit());
+    asked.unwrap_or_else(|| calls.stack(most).unwrap_or(STACK_BYTES))
 }
 
 /// The stack that calls of these modules use.
@@ -1046,6 +1092,32 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_starts_with_the_stack_that_its_host_will_ask_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text = r#"(module (func (export "_start") (call 1)) (func (loop (call 1))))"#;
+        let code = lacking_functions(&of_text("m", text), &Cache::at(folder.path()));
+        let name = format!("{}f1", code.module.prefix);
+        let frames = |bytes| [(&*name, bytes)].map(|(name, bytes)| (name.into(), bytes));
+        let [small, large] = [16, 1000].map(|bytes| frames(bytes).into_iter().collect::<Frames>());
+        let most = 64 << 10;
+        let stack = |frames: &Frames| {
+            let mut set = set(&[]);
+            set.linked.stack_bytes = STACK_BYTES;
+            set.loaded.push(Arc::clone(&code));
+            set.expect_stack(None, most);
+            let rule = set.linked.stack_rule.clone().expect("there is one");
+            set.started(frames);
+            assert!(set.linked.stack_rule.is_none() && Arc::strong_count(&code) == 2);
+            assert_eq!(set.stack_bytes(), rule.bytes(frames).max(STACK_BYTES));
+            let calls = stack_use(frames, &set.loaded);
+            assert_eq!(rule.bytes(frames), stack_wanted(&calls, None, most));
+            set.stack_bytes()
+        };
+        assert_eq!(stack(&small), STACK_BYTES);
+        assert!((STACK_BYTES + 1..=most).contains(&stack(&large)));
+    }
+
+    #[test]
     fn modules_that_cannot_ask_are_whole() {
         let config = HostConfig {
             tier: Tier::Lazy,
@@ -1055,11 +1127,13 @@ mod tests {
         let plain = module("m", 1);
         assert!(lazy.for_module(&plain).first.is_some());
         // Small modules are whole, and have other names than those that are compiled as a whole in any case.
-        let key = CodeKey::of(&plain, lazy);
+        let key = CodeKey::with(&plain, lazy, Arc::default());
         let code = CompiledCode::with(&plain, key.clone(), || Cache::at("/nonexistent".as_ref()));
         assert!(code.expect("it compiles").partial.is_none());
         let best = CodeKey::of(&plain, CompileChoice::default());
         assert_ne!(key.prefix(), best.prefix());
+        // Without a rehearsal it is one of those.
+        assert!(CodeKey::of(&plain, lazy) == best);
         let interleaved = CompileChoice {
             interleaved: true,
             ..lazy
@@ -1070,6 +1144,43 @@ mod tests {
         let threads =
             r#"(module (import "env" "memory" (memory 1 1 shared)) (func (export "_start")))"#;
         assert!(lazy.for_module(&of_text("m", threads)).first.is_none());
+    }
+
+    #[test]
+    fn code_with_more_functions_serves_processes_that_need_fewer() {
+        let lazy = CompileChoice::of(&HostConfig {
+            tier: Tier::Lazy,
+            ..HostConfig::default()
+        });
+        let least = CompileChoice::of(&HostConfig {
+            tier: Tier::Least,
+            ..HostConfig::default()
+        });
+        let likely = |functions: &[u32]| {
+            let functions = functions.iter().copied().collect();
+            Arc::new(Likely {
+                functions,
+                ..Likely::default()
+            })
+        };
+        let plain = module("m", 1);
+        let key = |choice, functions| CodeKey::with(&plain, choice, likely(functions));
+        let best = key(CompileChoice::default(), &[]);
+        let (some, others) = (key(lazy, &[1]), key(lazy, &[2]));
+        assert!(best.serves(&some) && some.serves(&others) && some.serves(&some));
+        assert!(!some.serves(&best) && best.serves(&best));
+        // Tests ask for as few functions as possible.
+        let few = key(least, &[]);
+        assert!(few.serves(&few) && !best.serves(&few) && !some.serves(&few) && !few.serves(&some));
+        let contract = CompileChoice {
+            contract: true,
+            ..lazy
+        };
+        assert!(!best.serves(&key(contract, &[1])) && !some.serves(&key(contract, &[1])));
+        for other in [module("m", 2), module("n", 1)] {
+            let other = CodeKey::with(&other, lazy, likely(&[1]));
+            assert!(!some.serves(&other) && !best.serves(&other));
+        }
     }
 
     #[test]

@@ -85,6 +85,6 @@ pub use code::{BatchTimes, addition_to, batch_times, image, image_lacking_functi
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
 pub use everwarp_runtime::cuda::ahead::Ahead;
-pub use likely::Unrehearsed;
+pub use likely::{Unrehearsed, is_rehearsed, recall_rehearsal};
 pub use resident::{ResidentConfig, ResidentProcesses};
 pub use start::Preparation;

@@ -26,12 +26,12 @@ pub(crate) struct CompileChoice {
     pub(crate) first: Option<FirstFunctions>,
 }
 
-/// What is left out with [`Tier::Lazy`]. A byte of WebAssembly becomes 20 to 60 bytes of PTX, and ptxas takes 2 to 7.5 CPU seconds
-/// for a megabyte of it: the first functions take one to three seconds on 16 cores, and a module that is smaller than `least` not
-/// much more.
+/// What is left out with [`Tier::Lazy`]: all that processes are not likely to call. A byte of WebAssembly becomes 20 to 60 bytes of
+/// PTX, and ptxas takes 2 to 7.5 CPU seconds for a megabyte of it, so that a module that is smaller than `least` takes one to three
+/// seconds on 16 cores.
 const LAZY: FirstFunctions = FirstFunctions {
     least: 256 << 10,
-    most: 128 << 10,
+    most: 0,
 };
 /// What is left out with [`Tier::Least`].
 const LEAST: FirstFunctions = FirstFunctions { least: 0, most: 0 };
@@ -50,9 +50,17 @@ impl CompileChoice {
         }
     }
 
-    /// The image has the functions first that processes are likely to call, if they are known.
+    /// The image has the functions first that processes are likely to call. All, if they are not known.
     pub(crate) fn begins_with_likely(self) -> bool {
         self.first.is_some() && !self.asked_only()
+    }
+
+    /// The same with all functions.
+    pub(crate) fn whole(self) -> Self {
+        Self {
+            first: None,
+            ..self
+        }
     }
 
     /// Functions that no process has asked for are not assembled, and each is a batch of its own.
@@ -78,9 +86,10 @@ impl CompileChoice {
 /// The functions that processes are likely to call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Likely {
+    /// Those that were found out when the module's code was first made. That code depends on them.
     pub(crate) functions: BTreeSet<u32>,
-    /// They are all of these, as far as a rehearsal can tell, and not only the first ones.
-    pub(crate) are_all: bool,
+    /// Others that were found out now. They come in batches, like all that is not in the code from the beginning.
+    pub(crate) others: BTreeSet<u32>,
 }
 
 /// The module that is compiled in place of this one, in which long functions are divided.
@@ -93,13 +102,13 @@ pub(crate) fn as_compiled(module: &Module) -> Vec<u8> {
     divided.unwrap_or_else(|| module.bytes().to_vec())
 }
 
-/// Compiles a module, whose names in an image begin with `prefix`. Of a module that is compiled in part, it has the `likely` functions at
-/// first, and others near the entry unless these are all.
+/// Compiles a module, whose names in an image begin with `prefix`. Of a module that is compiled in part, it has the functions at first
+/// that are `likely` to be called.
 pub(crate) fn compile_module(
     module: &Module,
     prefix: &str,
     choice: CompileChoice,
-    likely: &Likely,
+    likely: &BTreeSet<u32>,
 ) -> Result<CompiledModule, LoadError> {
     let threads = module.threads();
     // Threads of one process share one memory.
@@ -113,11 +122,8 @@ pub(crate) fn compile_module(
         contract: choice.contract,
         threads: !interleaved,
         divide: Some(LONG_FUNCTION),
-        first: choice.first.map(|first| match likely.are_all {
-            true => FirstFunctions { most: 0, ..first },
-            false => first,
-        }),
-        only: choice.first.map(|_| likely.functions.clone()),
+        first: choice.first,
+        only: choice.first.map(|_| likely.clone()),
         ..CompileOptions::default()
     };
     let apart = || {
@@ -307,7 +313,7 @@ pub(crate) mod tests {
         let buffer = wast::parser::ParseBuffer::new(text).expect("it is text");
         let mut wat: wast::Wat<'_> = wast::parser::parse(&buffer).expect("it is a module");
         let module = Module::new("m", wat.encode().expect("it can be encoded"))?;
-        compile_module(&module, "m_", CompileChoice::default(), &Likely::default())
+        compile_module(&module, "m_", CompileChoice::default(), &BTreeSet::new())
     }
 
     fn refused(text: &str) -> String {

@@ -10,7 +10,9 @@
 //! finds their addresses in the table from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
+use std::thread::{self, available_parallelism};
 
 use everwarp_assembler::library::{Bridges, Library};
 use everwarp_assembler::split::{Place, divide_by};
@@ -156,15 +158,40 @@ impl Partial {
             image: Mutex::default(),
             asked,
         };
-        for functions in partial.asked.read(&left_out) {
-            // Another version of the compiler may have made other batches.
-            if partial.batches.contains(&functions) {
-                let part = partial.part(&functions);
-                partial.add(Batch { functions, part });
-            }
-        }
+        let mut asked = partial.asked.read(&left_out);
+        // Another version of the compiler may have made other batches.
+        asked.retain(|functions| partial.batches.contains(functions));
+        partial.add_all(asked);
         let parts = [first, stand_ins, addresses];
         Some((parts.into_iter().map(part).collect(), partial))
+    }
+
+    /// The first image is to have these functions as well, and so is the next program's.
+    pub(crate) fn begin_with(&self, functions: &BTreeSet<u32>) {
+        let present = self.present();
+        let wanted =
+            |batch: &&BTreeSet<u32>| !batch.is_disjoint(functions) && batch.is_disjoint(&present);
+        let wanted: Vec<_> = self.batches.iter().filter(wanted).cloned().collect();
+        if !wanted.is_empty() {
+            self.add_all(wanted);
+            self.keep();
+        }
+    }
+
+    /// Adds these batches to the next image. Their text is written on all cores, because a process waits for it.
+    fn add_all(&self, batches: Vec<BTreeSet<u32>>) {
+        let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+        let each = batches.len().div_ceil(cores).max(1);
+        thread::scope(|scope| {
+            for some in batches.chunks(each) {
+                scope.spawn(move || {
+                    for functions in some.iter().cloned() {
+                        let part = self.part(&functions);
+                        self.add(Batch { functions, part });
+                    }
+                });
+            }
+        });
     }
 
     /// How far the batches are when an image runs that has the [`parts`](Self::parts) of now. `ahead`: code can be assembled ahead of an image.
@@ -285,7 +312,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::module::{Likely, compile_module};
+    use crate::module::compile_module;
 
     /// The entry calls `$a`, which calls `$b`, and `$c` through the table. Each has a loop, so that it can be left out.
     const TEXT: &str = r#"(module
@@ -324,14 +351,14 @@ mod tests {
 
         /// What another program makes of the module.
         fn partial(&self, most: usize) -> Option<(CompiledModule, Vec<LinkedPart>, Partial)> {
-            self.partial_with(most, &Likely::default())
+            self.partial_with(most, &set(&[]))
         }
 
         /// The same if processes are likely to call these functions.
         fn partial_with(
             &self,
             most: usize,
-            likely: &Likely,
+            likely: &BTreeSet<u32>,
         ) -> Option<(CompiledModule, Vec<LinkedPart>, Partial)> {
             let choice = CompileChoice {
                 first: Some(FirstFunctions { least: 0, most }),
@@ -376,24 +403,35 @@ mod tests {
     }
 
     #[test]
-    fn an_image_has_what_processes_are_likely_to_call_and_nothing_for_its_nearness() {
+    fn an_image_has_what_processes_are_likely_to_call() {
         let world = World::new();
-        // `$a` and `$b` would fit as well. A function that the module does not have changes nothing.
-        let likely = |functions, are_all| Likely {
-            functions: set(functions),
-            are_all,
-        };
-        let all = world.partial_with(1 << 20, &likely(&[C, 99], true));
-        let (_, parts, partial) = all.expect("functions are left out");
+        // A function that the module does not have changes nothing.
+        let some = world.partial_with(0, &set(&[C, 99]));
+        let (_, parts, partial) = some.expect("functions are left out");
         assert_eq!(partial.missing(), set(&[A, B]));
         assert!(defines(&parts[0].ptx, ".visible .func", C));
-        let whole = [
-            (0, likely(&[A, B, C], true)),
-            (1 << 20, likely(&[C], false)),
-        ];
-        for (most, likely) in whole {
-            assert!(world.partial_with(most, &likely).is_none());
-        }
+        assert!(world.partial_with(0, &set(&[A, B, C])).is_none());
+    }
+
+    #[test]
+    fn an_image_begins_with_batches_of_what_was_found_out_later() {
+        let world = World::new();
+        let (_, _, partial) = world
+            .partial_with(0, &set(&[C]))
+            .expect("some are left out");
+        partial.begin_with(&set(&[C, 99]));
+        assert!(partial.parts().is_empty());
+        partial.begin_with(&set(&[B]));
+        partial.begin_with(&set(&[B]));
+        assert_eq!((partial.missing(), partial.parts().len()), (set(&[A]), 1));
+        assert!(defines(&partial.parts()[0].ptx, ".visible .func", B));
+        // The next program has it without being told.
+        let (_, _, next) = world
+            .partial_with(0, &set(&[C]))
+            .expect("some are left out");
+        assert_eq!(next.missing(), set(&[A]));
+        next.begin_with(&set(&[A]));
+        assert!(next.missing().is_empty());
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl ResidentProcesses {
     /// Starts an engine with these modules. One that is `shared` is parked by its last host.
     pub(crate) fn with_code(
         device: &Device,
-        code: CodeSet,
+        mut code: CodeSet,
         size: Option<u32>,
         pools: Pools,
         shared: bool,
@@ -145,6 +145,7 @@ impl ResidentProcesses {
             None => builder,
         };
         let engine = builder.start().map_err(not_started)?;
+        code.started(&engine.frames());
         let clock_offset = spanned("host: clock", || clock_offset(&engine)).map_err(not_started)?;
         let server = server(&engine)?;
         let slots = engine.host_calls().map_or(0, |memory| memory.slot_count);

@@ -16,8 +16,8 @@ use everwarp_runtime::cuda::cache::Cache;
 use everwarp_runtime::trace::{span, spanned};
 use everwarp_runtime::{DevPtr, Device, Engine, EngineKind, Error, Image, LinkedEngine, Pools};
 
-use crate::code::{CodeSet, LoadedCode, stack_use};
-use crate::config::{PlaceConfig, PlaceKey, STACK_BYTES};
+use crate::code::{CodeSet, LoadedCode, stack_use, stack_wanted};
+use crate::config::{PlaceConfig, PlaceKey, STACK_BYTES, stack_most};
 use crate::directory::DirectoryCache;
 use crate::engine::CudaProcesses;
 use crate::error::{not_started, system};
@@ -69,7 +69,8 @@ impl Preparation {
         config: &HostConfig,
         streams: Streams,
     ) -> Result<CudaProcesses, StartError> {
-        let Self { code, pools } = self;
+        let Self { mut code, pools } = self;
+        code.expect_stack(config.stack_bytes, stack_most(device)?);
         let resident = spanned("host: start the engine", || {
             ResidentProcesses::with_code(device, code, None, pools, false)
         })?;
@@ -327,8 +328,7 @@ fn wanted(
     })
 }
 
-/// How deep calls of these modules may nest on the device's stack. A stack that the configuration asks for is the device's
-/// only if a module keeps all frames there; otherwise it is in memory.
+/// How deep calls of these modules may nest on the device's stack.
 fn stack_depth(
     code: &mut CodeSet,
     resident: &ResidentProcesses,
@@ -337,9 +337,7 @@ fn stack_depth(
 ) -> Result<u32, StartError> {
     let engine = &resident.engine;
     let calls = stack_use(&engine.frames(), codes);
-    let chosen = || calls.stack(resident.stack_most).unwrap_or(STACK_BYTES);
-    let asked = config.stack_bytes.filter(|_| calls.is_limit());
-    let stack = asked.unwrap_or_else(chosen);
+    let stack = stack_wanted(&calls, config.stack_bytes, resident.stack_most);
     let nests = calls.depth(stack)?;
     code.grow_stack(engine, stack)?;
     Ok(nests)

@@ -8,12 +8,15 @@
 
 mod cases;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
 use everwarp_process::{HostConfig, Module, Tier};
-use everwarp_process_cuda::{CudaProcesses, ResidentConfig, ResidentProcesses, Streams};
+use everwarp_process_cuda::{
+    CudaProcesses, ResidentConfig, ResidentProcesses, Streams, Unrehearsed,
+};
 use everwarp_runtime::{Device, Select, cuda_device_count};
 use everwarp_testkit::needs_gpu;
 use libtest_mimic::{Arguments, Trial};
@@ -142,6 +145,12 @@ fn start(device: &Device, modules: &[Module], kind: &str) -> Arc<CudaProcesses> 
     if kind == "growing" {
         // For calls some thousands deep.
         config.stack_bytes = Some(512 << 10);
+        // Without a rehearsal all functions would be compiled.
+        for module in modules {
+            if let Some(unrehearsed) = Unrehearsed::of(module, &[], &config) {
+                unrehearsed.rehearsed(BTreeSet::new(), true);
+            }
+        }
     }
     config.spare_places = 2048;
     let begin = Instant::now();

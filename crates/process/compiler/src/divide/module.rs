@@ -8,9 +8,10 @@ use wasmparser::{
 use super::encode::{number, read_number};
 use super::live::Live;
 use super::places::Places;
-use super::regions;
+use super::regions::{self, Region};
 use super::scan::Scan;
 use super::write::{Code, Part, Writer};
+use crate::parallel;
 
 /// Bytes of text that one byte of a function becomes at most, except in code that no compiler makes. Shorter functions are not
 /// looked at.
@@ -41,17 +42,21 @@ pub(crate) fn divide(bytes: &[u8], features: WasmFeatures, most: usize) -> Optio
     let first = counts.imported + counts.functions;
     let mut places = Places::new(first as usize);
     let (mut parts, mut bodies) = (Vec::new(), Vec::new());
-    for (function, body) in functions {
-        let divided = function.and_then(|function| {
-            let number = function.index;
-            let next = first + parts.len() as u32;
-            let found = divide_function(bytes, function, &body, most, next)?;
-            Some((number, found))
+    let looked_at = parallel::map(functions, |(function, body)| {
+        let division = function.and_then(|function| Division::of(bytes, function, &body, most));
+        (division, body)
+    });
+    for (division, body) in looked_at {
+        let next = first + parts.len() as u32;
+        let code = division.and_then(|division| {
+            let code = division.rest(bytes, next)?;
+            Some((code, division))
         });
-        bodies.push(match divided {
-            Some((number, (code, found))) => {
-                found.iter().for_each(|_| places.part_of(number));
-                parts.extend(found);
+        bodies.push(match code {
+            Some((code, division)) => {
+                let found = division.parts.iter();
+                found.for_each(|_| places.part_of(division.function));
+                parts.extend(division.parts);
                 code
             }
             None => {
@@ -97,30 +102,57 @@ fn read(bytes: &[u8], features: WasmFeatures, most: usize) -> Option<(Counts, Fu
     (functions.iter().any(|(long, _)| long.is_some())).then_some((counts, functions))
 }
 
-/// The rest of a function, and its parts; unless the function is short enough or cannot be divided.
-fn divide_function(
-    bytes: &[u8],
-    function: FuncToValidate<ValidatorResources>,
-    body: &FunctionBody<'_>,
-    most: usize,
-    first: u32,
-) -> Option<(Code, Vec<Part>)> {
-    let scan = Scan::new(function, body)?;
-    // A function that is little longer is not worth a call.
-    if scan.text_in(0, scan.ops.len()) <= most + most / 2 {
-        return None;
+/// How a function is divided.
+struct Division {
+    function: u32,
+    /// The offset of its body in the module.
+    start: usize,
+    scan: Scan,
+    regions: Vec<Region>,
+    parts: Vec<Part>,
+}
+
+impl Division {
+    /// `None` if the function is short enough or cannot be divided.
+    fn of(
+        bytes: &[u8],
+        function: FuncToValidate<ValidatorResources>,
+        body: &FunctionBody<'_>,
+        most: usize,
+    ) -> Option<Self> {
+        let number = function.index;
+        let scan = Scan::new(function, body)?;
+        // A function that is little longer is not worth a call.
+        if scan.text_in(0, scan.ops.len()) <= most + most / 2 {
+            return None;
+        }
+        let live = Live::new(&scan)?;
+        let regions = regions::find(&scan, &live, most);
+        let mut division = Self {
+            function: number,
+            start: body.range().start,
+            scan,
+            regions,
+            parts: Vec::new(),
+        };
+        let writer = division.writer(bytes);
+        let parts = division.regions.iter().map(|region| writer.part(region));
+        division.parts = parts.collect::<Option<_>>()?;
+        (!division.parts.is_empty()).then_some(division)
     }
-    let live = Live::new(&scan)?;
-    let regions = regions::find(&scan, &live, most);
-    let writer = Writer {
-        bytes,
-        scan: &scan,
-        start: body.range().start,
-    };
-    let parts = regions.iter().map(|region| writer.part(region));
-    let parts = parts.collect::<Option<Vec<_>>>()?;
-    let code = writer.function(&regions, first)?;
-    (!parts.is_empty()).then_some((code, parts))
+
+    fn writer<'a>(&'a self, bytes: &'a [u8]) -> Writer<'a> {
+        Writer {
+            bytes,
+            scan: &self.scan,
+            start: self.start,
+        }
+    }
+
+    /// The rest of the function. Its parts have numbers from `first` on.
+    fn rest(&self, bytes: &[u8], first: u32) -> Option<Code> {
+        self.writer(bytes).function(&self.regions, first)
+    }
 }
 
 /// The module with other functions' bodies, and with parts.

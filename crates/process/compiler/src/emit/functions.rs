@@ -1,9 +1,6 @@
 //! The functions of a module, which are translated independently of each other and so on several threads.
 
 use std::collections::BTreeSet;
-use std::num::NonZero;
-use std::sync::Mutex;
-use std::thread;
 
 use wasmparser::{FuncToValidate, FuncValidatorAllocations, FunctionBody, ValidatorResources};
 
@@ -11,6 +8,7 @@ use crate::context::Context;
 use crate::emit::body::{Body, Scratch, Texts};
 use crate::error::CompileError;
 use crate::facts::types::ValueType;
+use crate::parallel;
 
 /// A function that is not validated yet.
 pub(crate) type Function<'b> = (FuncToValidate<ValidatorResources>, FunctionBody<'b>);
@@ -37,32 +35,8 @@ pub(crate) fn translate(
     context: Context<'_>,
     functions: Vec<Function<'_>>,
 ) -> Result<Vec<Part>, CompileError> {
-    let parts = divide(functions);
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = threads.min(parts.len());
-    if threads <= 1 {
-        let parts = parts.into_iter();
-        return parts.map(|p| translate_part(context, p)).collect();
-    }
-    let queue = Mutex::new(parts.into_iter().enumerate());
-    let next = || queue.lock().expect("nothing panics with it").next();
-    let work = || {
-        let part = |(number, functions)| (number, translate_part(context, functions));
-        std::iter::from_fn(next).map(part).collect::<Vec<_>>()
-    };
-    let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        for other in others {
-            match other.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, part)| part).collect()
+    let parts = parallel::map(divide(functions), |part| translate_part(context, part));
+    parts.into_iter().collect()
 }
 
 /// Divides functions into parts that follow each other.

@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use wasmparser::{FunctionBody, Operator};
 
 use crate::facts::module::Module;
+use crate::parallel;
+
+/// Bodies that a thread reads at a time.
+const TOGETHER: usize = 64;
 
 /// What a function's operators call, dead ones included. The body may not be valid.
 #[derive(Debug, Default)]
@@ -13,6 +17,8 @@ pub(crate) struct Calls {
     /// Canonical types.
     pub(crate) indirect: BTreeSet<u32>,
     pub(crate) loops: bool,
+    /// A call ends the function.
+    pub(crate) tail: bool,
 }
 
 impl Calls {
@@ -23,6 +29,10 @@ impl Calls {
         };
         // The validator reports what cannot be read.
         while let Ok(operator) = operators.read() {
+            calls.tail |= matches!(
+                operator,
+                Operator::ReturnCall { .. } | Operator::ReturnCallIndirect { .. }
+            );
             match operator {
                 Operator::Loop { .. } => calls.loops = true,
                 Operator::Call { function_index: f }
@@ -87,7 +97,13 @@ impl CallGraph {
     ) -> Self {
         let mut functions = Vec::with_capacity(module.functions.len());
         functions.resize_with(module.imported_functions, Calls::default);
-        functions.extend(bodies.map(|body| Calls::read(module, body)));
+        let bodies: Vec<_> = bodies.collect();
+        let read = |bodies: &[&FunctionBody<'_>]| -> Vec<_> {
+            let bodies = bodies.iter();
+            bodies.map(|body| Calls::read(module, body)).collect()
+        };
+        let some = bodies.chunks(TOGETHER).collect();
+        functions.extend(parallel::map(some, read).into_iter().flatten());
         functions.resize_with(module.functions.len(), Calls::default);
         Self {
             functions,

@@ -33,15 +33,14 @@ pub(crate) struct Tails {
 pub(crate) const ARGUMENTS: usize = 8;
 
 impl Tails {
-    /// Finds them in the functions' operators. The bodies may not be valid.
+    /// Finds them in the operators of the functions that have some. The bodies may not be valid.
     pub(crate) fn new<'b>(
         module: &Module,
         referenced: &Referenced,
-        bodies: impl Iterator<Item = &'b FunctionBody<'b>>,
+        callers: impl Iterator<Item = (u32, &'b FunctionBody<'b>)>,
     ) -> Self {
         let mut this = Self::default();
-        let own = module.imported_functions as u32..;
-        for (function, body) in own.zip(bodies) {
+        for (function, body) in callers {
             let Ok(mut operators) = body.get_operators_reader() else {
                 continue;
             };
