@@ -341,12 +341,10 @@ fn turn_that_goes_on_without_room_is_noticed(folder: &Path) -> Result<(), Failed
 fn lanes_that_are_threads_have_no_data_race(folder: &Path) -> Result<(), Failed> {
     // A fence that orders an ask's end before its count, which ThreadSanitizer does not know.
     let flags = ["-O1", "-DTHREADS", "-fsanitize=thread", "-Wno-tsan"];
-    let with_services: [(_, Sources); 5] = [
+    let with_services: [(_, Sources); 3] = [
         ("parts", write_parts),
         ("groups", write_groups),
         ("services", write_services),
-        ("services of warps", write_wide_services),
-        ("groups of warps", write_wide_groups),
     ];
     run_all(folder, &flags, 60, &with_services)
 }

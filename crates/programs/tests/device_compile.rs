@@ -17,7 +17,7 @@ use everwarp_programs::{
     arrivals, benchmarks, counting, echo, fib, file_probe, gather, heap_probe, naps, page_probe,
     probe, reads, ring_kernels, standard, words,
 };
-use everwarp_runtime::{Image, Params, Shape};
+use everwarp_runtime::{Image, Shape};
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Trial};
 
@@ -171,7 +171,7 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     // Kinds of warp and block shape, each alone: ptxas spills some words of the program that has seven of them.
     let shapes = &actor_shapes::SHAPES;
     compile(nvrtc, &Image::of(vec![shapes.program()]), 90);
-    assert_no_frames(&frames_of_wide_kinds(nvrtc, shapes, &[]));
+    assert_no_frames(&frames_of_wide_kinds(nvrtc, shapes));
     // Those of the registry.
     let actors = REGISTRY
         .into_iter()
@@ -191,31 +191,18 @@ fn programs_of_actors_of_warps_with_services_compile(nvrtc: &Nvrtc) {
         let image = Image::of(vec![program.program()]);
         assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
     }
-    // Each alone: ptxas spills some words of the program with five kinds of two shapes.
-    const STRUCTS: &[Params] = &[
-        Params::of::<actor_broker::DevJob>(),
-        Params::of::<actor_broker::DevPorter>(),
-        Params::of::<actor_broker::DevBroker>(),
-        Params::of::<actor_broker::DevCarrier>(),
-    ];
+    // Of the programs with five kinds of two shapes, ptxas spills some words.
     for program in [&actor_broker::WARPS, &actor_broker::BLOCKS] {
-        assert_no_frames(&frames_of_wide_kinds(nvrtc, program, STRUCTS));
+        compile(nvrtc, &Image::of(vec![program.program()]), 90);
     }
 }
 
-/// The frames of images with one kind of warp or block shape of a program each, whose source names these structs.
-fn frames_of_wide_kinds(
-    nvrtc: &Nvrtc,
-    program: &ActorProgram,
-    structs: &'static [Params],
-) -> Vec<String> {
+/// The frames of images with one kind of warp or block shape of a program each.
+fn frames_of_wide_kinds(nvrtc: &Nvrtc, program: &ActorProgram) -> Vec<String> {
     let kinds = program.kinds.iter().filter(|k| k.shape != Shape::Lane);
     kinds
         .flat_map(|kind| {
-            let (name, kinds) = (
-                program.name.clone(),
-                vec![kind.clone().carries(structs)].into(),
-            );
+            let (name, kinds) = (program.name.clone(), vec![kind.clone()].into());
             let (source, params) = (program.device_source.clone(), program.params.clone());
             let alone = ActorProgram::new(name, kinds, source, "".into(), params);
             compile(nvrtc, &Image::of(vec![alone.program()]), 90)
