@@ -135,7 +135,7 @@ impl Kind {
     }
     /// A kind whose handler handles up to 32 messages of an actor in one call, in their order, with a warp of threads. So an
     /// actor that many send to is not one thread's work. One call fails, is undone and is retried as a whole. The CPU engine
-    /// and CUDA run it; wgpu does not yet, nor does a GPU where the program has [`services`](Self::services).
+    /// and CUDA run it, but CUDA not if it says [`keeps`](Self::keeps); wgpu does not yet.
     pub const fn warp(name: &'static str, state: Params, bytes: usize, handler: BatchFn) -> Self {
         let handler = Handler::Batch(handler);
         Self::new(
@@ -240,7 +240,7 @@ impl Kind {
     }
     /// Lets its actors keep asks on a GPU (`Actor::keep`, `Actor::reply_kept`), which takes 16 bytes next to each state there, and
     /// [`services`](Self::services). Its turns know the timers of its actors, too: the message of one that is cancelled does not
-    /// come, even if it was on its way. The CPU engine has all that without, and so have modules.
+    /// come, even if it was on its way. The CPU engine has all that without, and so have modules. On a GPU the kind has lane shape.
     pub const fn keeps(mut self) -> Self {
         self.services = true;
         self.keeps = true;
@@ -311,6 +311,9 @@ impl Kind {
     pub(crate) fn not_on_cuda(&self, with_source: bool) -> Option<(String, Cow<'static, str>)> {
         let why: Cow<'static, str> = match (&self.handler, &self.device) {
             _ if self.is_host => return None,
+            _ if self.keeps && self.is_wide() => {
+                "its shape is warp or block, and it says .keeps(): on a GPU kinds of lane shape alone keep asks".into()
+            }
             (Handler::Function(_) | Handler::Batch(_), _) if with_source => return None,
             (Handler::Function(_) | Handler::Batch(_), _) => {
                 "its program has no device source".into()
@@ -649,15 +652,8 @@ impl ActorProgram {
     /// The first kind that CUDA engines cannot run yet, and why.
     pub fn not_on_cuda(&self) -> Option<(String, Cow<'static, str>)> {
         let with_source = !self.device_source.is_empty();
-        let serves = self.kinds.iter().any(|kind| kind.services || kind.is_host);
         let mut kinds = self.kinds.iter();
-        kinds.find_map(|kind| match kind.not_on_cuda(with_source) {
-            None if serves && kind.is_wide() => {
-                let why = "its shape is warp or block, and a kind of its program says .services() or is for actors of the host";
-                Some((kind.name.to_string(), why.into()))
-            }
-            refused => refused,
-        })
+        kinds.find_map(|kind| kind.not_on_cuda(with_source))
     }
     /// The turns of the kinds whose actors a GPU lends to the host.
     pub(crate) fn lent(&self) -> Vec<Option<Turns>> {

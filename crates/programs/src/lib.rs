@@ -49,12 +49,16 @@ mod native;
 mod option;
 mod registry;
 
-use everwarp::DevPtr;
+use everwarp::actor::{BatchFn, Kind};
+use everwarp::{DevPtr, Params};
 
 pub use input::{InputError, Progress};
 pub use native::{Facts, Finished, NativeProgram, OUTPUT, Prepared, Registered, RunError};
 pub use option::{OptionKind, OptionValue, OptionValues, ProgramOption};
 pub use registry::{REGISTRY, benchmarks, find, standard};
+
+/// [`Kind::warp`] or [`Kind::block`].
+type WideKind = fn(&'static str, Params, usize, BatchFn) -> Kind;
 
 /// An element of an array in the CPU engine's memory, for twins.
 ///

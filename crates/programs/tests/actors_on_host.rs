@@ -19,6 +19,7 @@ use everwarp_programs::actor_groups::GROUPS;
 use everwarp_programs::actor_probe::PROBE;
 use everwarp_programs::actor_services::{PARTS, SERVICES};
 use everwarp_programs::actor_shapes::SHAPES;
+use everwarp_programs::{actor_broker, actor_groups, actor_services};
 use everwarp_runtime::{Image, Shape, identifier};
 use everwarp_testkit::{Needed, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -58,6 +59,9 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_send_each_value_of_a_channel_once,
     random_schedules_hold_members_of_groups_until_the_host_decides,
     random_schedules_of_warps_lose_no_message_and_keep_their_order,
+    random_schedules_of_warps_lose_neither_events_nor_news,
+    random_schedules_of_warps_hold_members_of_groups_until_the_host_decides,
+    random_schedules_of_warps_send_each_value_and_end_each_payload_once,
     random_schedules_keep_each_free_number_in_one_hand,
     random_schedules_tell_messages_apart_by_their_cells,
     news_that_are_traced_as_messages_of_a_mailbox_are_noticed,
@@ -103,6 +107,13 @@ const ALL: &[(&str, HostCase)] = cases![
     undone_call_whose_state_stays_is_noticed,
     undone_call_whose_messages_leave_is_noticed,
     free_cells_of_lanes_without_those_at_hand_are_noticed,
+    dead_letters_of_lanes_that_are_not_shown_are_noticed,
+    reply_of_a_lane_that_does_not_wait_for_the_host_is_noticed,
+    full_ring_that_mutes_an_actor_of_warp_shape_is_noticed,
+    news_that_a_call_leaves_behind_are_noticed,
+    failed_call_that_is_not_marked_is_noticed,
+    failed_call_whose_undone_replies_stay_is_noticed,
+    undone_payloads_of_lanes_that_stay_are_noticed,
     kept_asks_that_do_not_end_with_their_actor_are_noticed,
     asks_that_a_restart_forgets_are_noticed,
     asks_that_a_member_forgets_when_it_goes_on_are_noticed,
@@ -186,6 +197,39 @@ fn random_schedules_of_warps_lose_no_message_and_keep_their_order(
     run(&compile(folder, &["-O1"])?, 1, 400)
 }
 
+/// Runs the scenarios of services with actors of warp and of block shape, and with rings of few and of many places.
+fn run_wide(folder: &Path, programs: [&ActorProgram; 2], scenarios: &str) -> Result<(), Failed> {
+    for program in programs {
+        for places in [8, ACTOR_EVENTS] {
+            let folder = folder.join(format!("{}_{places}", program.name));
+            write_sources(&folder, program, scenarios)?;
+            shorten_ring(&folder, places)?;
+            run(&compile(&folder, &["-O1"])?, 1, 400)?;
+        }
+    }
+    Ok(())
+}
+
+fn random_schedules_of_warps_lose_neither_events_nor_news(folder: &Path) -> Result<(), Failed> {
+    let programs: [&ActorProgram; 2] = [&actor_services::WARPS, &actor_services::BLOCKS];
+    run_wide(folder, programs, SERVICES_CPP)
+}
+
+fn random_schedules_of_warps_hold_members_of_groups_until_the_host_decides(
+    folder: &Path,
+) -> Result<(), Failed> {
+    let programs: [&ActorProgram; 2] = [&actor_groups::WARPS, &actor_groups::BLOCKS];
+    run_wide(folder, programs, GROUPS_CPP)
+}
+
+/// Together with actors of lane shape that keep asks.
+fn random_schedules_of_warps_send_each_value_and_end_each_payload_once(
+    folder: &Path,
+) -> Result<(), Failed> {
+    let programs: [&ActorProgram; 2] = [&actor_broker::WARPS, &actor_broker::BLOCKS];
+    run_wide(folder, programs, BROKER_CPP)
+}
+
 fn random_schedules_keep_each_free_number_in_one_hand(folder: &Path) -> Result<(), Failed> {
     write_sources(folder, &PROBE, POOL_CPP)?;
     run(&compile(folder, &["-O1"])?, 1, 400)
@@ -220,11 +264,13 @@ fn run_all(
 
 /// What a trace knows a message by, which its sender and the turn that handles it know without a word from each other.
 fn random_schedules_tell_messages_apart_by_their_cells(folder: &Path) -> Result<(), Failed> {
-    let with_services: [(_, Sources); 4] = [
+    let with_services: [(_, Sources); 6] = [
         ("services", write_services),
         ("parts", write_parts),
         ("groups", write_groups),
         ("broker", write_broker),
+        ("services of warps", write_wide_services),
+        ("groups of warps", write_wide_groups),
     ];
     run_all(folder, &["-O1", "-DTRACED"], 200, &with_services)
 }
@@ -498,6 +544,67 @@ fn free_cells_of_lanes_without_those_at_hand_are_noticed(folder: &Path) -> Resul
         right,
         "above != 0 ? next + 1 : 0, relaxed",
     )
+}
+
+fn dead_letters_of_lanes_that_are_not_shown_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_wide_services(folder, 8)?;
+    let right = "|| (reason != NONE && a.shows())";
+    is_noticed(folder, "wide.cuh", right, "", 400)
+}
+
+/// The host knows whether a reply comes before the deadline of its ask.
+fn reply_of_a_lane_that_does_not_wait_for_the_host_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_wide_services(folder, 8)?;
+    let right = "(reply & MESSAGE_DEADLINE) != 0 ? reply | EVENT_ANSWER << EVENT_SHIFT : reply";
+    is_noticed(folder, "wide.cuh", right, "reply", 400)
+}
+
+fn full_ring_that_mutes_an_actor_of_warp_shape_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_wide_services(folder, 8)?;
+    let right = "if (K::services && blocks == HOST_FULL) {";
+    is_noticed(folder, "wide_turn.cuh", right, "if (false) {", 400)
+}
+
+fn news_that_a_call_leaves_behind_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_wide_services(folder, 8)?;
+    let right = "else actor_return_news(&system, a.number, news);";
+    is_noticed(folder, "wide_turn.cuh", right, "", 400)
+}
+
+/// The messages of a call that has failed are handled again together, and as often as their kind says.
+fn failed_call_that_is_not_marked_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_wide_groups(folder, 8)?;
+    is_noticed(
+        folder,
+        "wide_turn.cuh",
+        "head | MESSAGE_AGAIN,",
+        "head,",
+        400,
+    )
+}
+
+fn failed_call_whose_undone_replies_stay_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_wide_groups(folder, 8)?;
+    let right = "if (back != kept) actor_copy(a.cells, kept, back);";
+    is_noticed(folder, "wide_turn.cuh", right, "", 400)
+}
+
+fn undone_payloads_of_lanes_that_stay_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &actor_broker::WARPS, BROKER_CPP)?;
+    shorten_ring(folder, 8)?;
+    let right = "store(&a.cells[a.payload_cell].head, a.message.head, relaxed, gpu);";
+    is_noticed(folder, "wide.cuh", right, "", 400)
+}
+
+/// The sources of `actor_services` with actors of warp shape, with a ring of this many places.
+fn write_wide_services(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &actor_services::WARPS, SERVICES_CPP)?;
+    shorten_ring(folder, places)
+}
+/// The same of `actor_groups`.
+fn write_wide_groups(folder: &Path, places: u32) -> Result<(), Failed> {
+    write_sources(folder, &actor_groups::WARPS, GROUPS_CPP)?;
+    shorten_ring(folder, places)
 }
 
 fn kept_asks_that_do_not_end_with_their_actor_are_noticed(folder: &Path) -> Result<(), Failed> {

@@ -91,6 +91,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         actors::ALL,
         actors::ONLY_WGPU,
         actor_broker::ALL,
+        actor_broker::CHANNELS,
         actor_faults::ALL,
         actor_groups::ALL,
         actor_hosts::ALL,
@@ -211,6 +212,7 @@ fn concerns(way: &Way, case: &str) -> bool {
     let is_of = |cases: &[Case]| cases.iter().any(|c| c.0 == case);
     let not_wgpu = [
         actor_broker::ALL,
+        actor_broker::CHANNELS,
         actor_groups::ALL,
         actor_hosts::ALL,
         actor_payloads::ALL,

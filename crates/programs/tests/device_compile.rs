@@ -30,6 +30,7 @@ const ALL: &[(&str, CompileCase)] = cases![
     measured_programs_compile,
     programs_that_allocate_compile,
     programs_of_actors_compile,
+    programs_of_actors_of_warps_with_services_compile,
     programs_of_actors_that_gpus_refuse_compile,
     programs_of_modules_compile,
     ring_kernels_compile,
@@ -170,17 +171,43 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     // Kinds of warp and block shape, each alone: ptxas spills some words of the program that has seven of them.
     let shapes = &actor_shapes::SHAPES;
     compile(nvrtc, &Image::of(vec![shapes.program()]), 90);
-    for kind in shapes.kinds.iter().filter(|k| k.shape != Shape::Lane) {
-        let (name, kinds) = (shapes.name.clone(), vec![kind.clone()].into());
-        let (source, params) = (shapes.device_source.clone(), shapes.params.clone());
-        let alone = ActorProgram::new(name, kinds, source, "".into(), params);
-        assert_no_frames(&frames(nvrtc, &Image::of(vec![alone.program()]), &[90]));
-    }
+    assert_no_frames(&frames_of_wide_kinds(nvrtc, shapes));
     // Those of the registry.
     let actors = REGISTRY
         .into_iter()
         .filter(|entry| entry.runs_on(EngineKind::Cuda) && entry.program().has_actors());
     assert_no_frames(&frames_alone(nvrtc, actors.map(|entry| entry.program())));
+}
+
+/// Kinds of warp and block shape that use services.
+fn programs_of_actors_of_warps_with_services_compile(nvrtc: &Nvrtc) {
+    let programs: [&ActorProgram; 4] = [
+        &actor_services::WARPS,
+        &actor_services::BLOCKS,
+        &actor_groups::WARPS,
+        &actor_groups::BLOCKS,
+    ];
+    for program in programs {
+        let image = Image::of(vec![program.program()]);
+        assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    }
+    // Of the programs with five kinds of two shapes, ptxas spills some words.
+    for program in [&actor_broker::WARPS, &actor_broker::BLOCKS] {
+        compile(nvrtc, &Image::of(vec![program.program()]), 90);
+    }
+}
+
+/// The frames of images with one kind of warp or block shape of a program each.
+fn frames_of_wide_kinds(nvrtc: &Nvrtc, program: &ActorProgram) -> Vec<String> {
+    let kinds = program.kinds.iter().filter(|k| k.shape != Shape::Lane);
+    kinds
+        .flat_map(|kind| {
+            let (name, kinds) = (program.name.clone(), vec![kind.clone()].into());
+            let (source, params) = (program.device_source.clone(), program.params.clone());
+            let alone = ActorProgram::new(name, kinds, source, "".into(), params);
+            compile(nvrtc, &Image::of(vec![alone.program()]), 90)
+        })
+        .collect()
 }
 
 /// `ActorSystem::start` refuses them by name, which needs an engine that holds them.

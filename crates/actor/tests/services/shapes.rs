@@ -356,7 +356,7 @@ fn call_that_would_send_too_much_is_refused() {
 }
 
 #[test]
-fn gpus_refuse_a_kind_of_warp_shape_with_services_or_without_source_by_name() {
+fn gpus_refuse_a_kind_of_warp_shape_that_keeps_asks_or_has_no_source_by_name() {
     let program = |kind: &Kind, source: &'static str| {
         let kinds = vec![kind.clone()].into();
         let (name, params) = (SHAPES.name.clone(), SHAPES.params.clone());
@@ -369,9 +369,10 @@ fn gpus_refuse_a_kind_of_warp_shape_with_services_or_without_source_by_name() {
             (&*refused, &*why),
             (name, "its program has no device source")
         );
-        let serves = kind.clone().services();
-        let (refused, why) = program(&serves, "with source").expect("it has services");
-        assert!(refused == name && why.contains("services"), "{why}");
+        assert_eq!(program(&kind.clone().services(), "with source"), None);
+        let keeps = kind.clone().keeps();
+        let (refused, why) = program(&keeps, "with source").expect("it keeps asks");
+        assert!(refused == name && why.contains(".keeps()"), "{why}");
     }
     let closure = Kind::batch_closure("closure", 8, |_, _| {});
     let (_, why) = program(&closure, "with source").expect("it is a closure");

@@ -1,9 +1,10 @@
-__device__ void actor_broker_worker(ew::Actor& a, DevPorter& s, const ew::Message& m, const DevNone&) {
+template <class A>
+__device__ __forceinline__ void actor_broker_work(A& a, DevPorter& s, const ew::Message& m) {
   const u64 w0 = m.word(0), w1 = m.word(1);
   if (!m.is_reply()) {
     switch (m.tag()) {
       case 1:  // RECEIVE
-        a.receive_on<DevJob>(w0, w1);
+        a.template receive_on<DevJob>(w0, w1);
         break;
       case 2:  // SEND
         a.send_on(w0, DevJob{m.word(2), ew::value_of<double>(m.words + 3), 7, 0}, w1);
@@ -12,12 +13,12 @@ __device__ void actor_broker_worker(ew::Actor& a, DevPorter& s, const ew::Messag
         a.close_channel(w0);
         break;
       case 4:  // WRONG
-        a.receive_on<double>(w0, 0);
+        a.template receive_on<double>(w0, 0);
         break;
       case 5:  // PIPE
         s.from = w0;
         s.to = w1;
-        a.receive_on<DevJob>(w0, 0);
+        a.template receive_on<DevJob>(w0, 0);
         break;
     }
     return;
@@ -30,7 +31,7 @@ __device__ void actor_broker_worker(ew::Actor& a, DevPorter& s, const ew::Messag
     if (s.to != 0) a.close_channel(s.to);
   } else if (m.ask() % 2 == 1) {
     s.sent++;
-    if (s.to != 0) a.receive_on<DevJob>(s.from, 0);
+    if (s.to != 0) a.template receive_on<DevJob>(s.from, 0);
   } else {
     DevJob job = m.value<DevJob>();
     s.received++;
@@ -42,6 +43,9 @@ __device__ void actor_broker_worker(ew::Actor& a, DevPorter& s, const ew::Messag
     job.sender++;
     if (s.to != 0) a.send_on(s.to, job, 1);
   }
+}
+__device__ void actor_broker_worker(ew::Actor& a, DevPorter& s, const ew::Message& m, const DevNone&) {
+  actor_broker_work(a, s, m);
 }
 
 __device__ __forceinline__ void actor_broker_keep(ew::Actor& a, DevBroker& s) {
@@ -89,7 +93,8 @@ __device__ void actor_broker_careful(ew::Actor& a, DevBroker& s, const ew::Messa
   actor_broker_handle(a, s, m);
 }
 
-__device__ __forceinline__ void actor_broker_carry(ew::Actor& a, DevCarrier& s, const ew::Message& m) {
+template <class A>
+__device__ __forceinline__ void actor_broker_carry(A& a, DevCarrier& s, const ew::Message& m) {
   const u32 tag = m.tag();
   if (tag == 1) {  // NEXT
     s.next = m.word(0);

@@ -20,6 +20,13 @@ fn send(a: &mut ActorCx<'_, '_, '_>, channel: ChannelId, job: &DevJob, number: u
 }
 
 pub(super) fn worker(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
+    work(a, m);
+}
+/// Of warp and block shape.
+pub(super) fn workers(a: &mut ActorCx<'_, '_, '_>, messages: &[Message]) {
+    messages.iter().for_each(|m| work(a, m));
+}
+fn work(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
     if !m.is_reply() {
         let channel = ChannelId::from_bits(m.word(0));
         match m.tag() {
@@ -138,8 +145,8 @@ pub(super) fn careful(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
 }
 
 /// Adds the elements of the buffer that came with a message, increments them, and returns it. None if it has no buffer.
-fn frame(a: &mut ActorCx<'_, '_, '_>) -> Option<Buffer<u32>> {
-    let buffer = a.open::<Buffer<u32>>().ok()?;
+fn frame(a: &mut ActorCx<'_, '_, '_>, place: usize) -> Option<Buffer<u32>> {
+    let buffer = a.open_at::<Buffer<u32>>(place).ok()?;
     // SAFETY: the buffer is this handler's, and on this engine its elements are in the host's memory.
     let elements =
         unsafe { std::slice::from_raw_parts_mut(buffer.ptr().address() as *mut u32, buffer.len()) };
@@ -153,6 +160,15 @@ fn frame(a: &mut ActorCx<'_, '_, '_>) -> Option<Buffer<u32>> {
 }
 
 pub(super) fn carrier(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
+    carry(a, 0, m);
+}
+/// Of warp and block shape.
+pub(super) fn carriers(a: &mut ActorCx<'_, '_, '_>, messages: &[Message]) {
+    for (place, m) in messages.iter().enumerate() {
+        carry(a, place, m);
+    }
+}
+fn carry(a: &mut ActorCx<'_, '_, '_>, place: usize, m: &Message) {
     let state = a.state::<DevCarrier>();
     let next = ActorId::from_bits(state.next);
     state.count += u64::from(m.tag() != NEXT);
@@ -160,21 +176,21 @@ pub(super) fn carrier(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
     match m.tag() {
         NEXT => state.next = m.word(0),
         FRAME => {
-            if let Some(buffer) = frame(a)
+            if let Some(buffer) = frame(a, place)
                 && next != ActorId::NONE
             {
                 a.tell_buffer(next, FRAME, &[m.word(0) + 1], buffer);
             }
         }
-        FORWARD => a.forward(next),
+        FORWARD => a.forward_at(place, next),
         FORWARD_AND_FAIL => {
-            a.forward(next);
+            a.forward_at(place, next);
             a.fail();
         }
         FAIL => a.fail(),
         TWICE => {
-            a.forward(next);
-            a.forward(next);
+            a.forward_at(place, next);
+            a.forward_at(place, next);
         }
         _ => {}
     }

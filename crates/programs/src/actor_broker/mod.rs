@@ -3,12 +3,14 @@
 #[path = "actor_broker.rs"]
 mod twin;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use everwarp::actor::actors;
-use everwarp::{Params, dev_struct};
+use everwarp::actor::{ActorProgram, Kind, actors};
+use everwarp::{DevNone, Params, dev_struct};
 
-use twin::{broker, careful, carrier, steady, worker};
+use crate::WideKind;
+use twin::{broker, careful, carrier, carriers, steady, worker, workers};
 
 dev_struct! {
     /// A job, which channels carry.
@@ -108,6 +110,38 @@ actors! {
         /// The same, and what fails is undone and tried once more.
         STEADY: lane(steady: DevCarrier).mailbox(16).sends(2).atomic().retries(1).restarts(1_000_000, Duration::from_secs(3600)).services(),
     }
+}
+
+/// The same actors, with workers and carriers of warp shape.
+pub static WARPS: LazyLock<ActorProgram> = LazyLock::new(|| wide("actor_broker_warps", Kind::warp));
+/// The same actors, with workers and carriers of block shape.
+pub static BLOCKS: LazyLock<ActorProgram> =
+    LazyLock::new(|| wide("actor_broker_blocks", Kind::block));
+
+/// The kinds of [`BROKERS`] in their order, with another shape of those that keep no asks. A call may be of as many messages as a
+/// mailbox has.
+fn wide(name: &'static str, shape: WideKind) -> ActorProgram {
+    let forever = Duration::from_secs(3600);
+    let carrier = |name, sends| {
+        let (state, bytes) = (Params::of::<DevCarrier>(), size_of::<DevCarrier>());
+        let kind = shape(name, state, bytes, carriers).mailbox(16).services();
+        kind.sends(sends).restarts(1_000_000, forever)
+    };
+    let (state, bytes) = (Params::of::<DevPorter>(), size_of::<DevPorter>());
+    let worker = shape("worker", state, bytes, workers).mailbox(64);
+    let kinds = vec![
+        worker.sends(64).services().carries(JOB),
+        BROKERS.kinds[BROKER as usize].clone(),
+        BROKERS.kinds[CAREFUL as usize].clone(),
+        carrier("carrier", 32),
+        carrier("steady", 32).atomic().retries(1),
+    ];
+    let source = concat!(
+        include_str!("actor_broker.cu"),
+        include_str!("actor_broker_wide.cu")
+    );
+    let params = Params::of::<DevNone>();
+    ActorProgram::new(name.into(), kinds.into(), source.into(), "".into(), params)
 }
 
 /// Receives a job from channel word 0; word 1, which is even, is the worker's number for that.

@@ -1,4 +1,5 @@
-__device__ __forceinline__ void actor_groups_handle(ew::Actor& a, DevMember& s, const ew::Message& m, const DevGroupParams& p) {
+template <class A>
+__device__ __forceinline__ void actor_groups_handle(A& a, DevMember& s, const ew::Message& m, const DevGroupParams& p) {
   if (m.down() != ew::NONE) {
     s.downs += 1 + 1000ull * m.down();
     return;

@@ -16,7 +16,7 @@ fn call(a: &ActorCx<'_, '_, '_>, place: u64) -> u64 {
     *calls
 }
 
-fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
+fn handle(a: &mut ActorCx<'_, '_, '_>, place: usize, m: &Message) {
     let state = a.state::<DevMember>();
     if let Some(ending) = m.down() {
         state.downs += 1 + 1000 * ending as u64;
@@ -27,7 +27,7 @@ fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
         ADD => state.sum += m.word(0),
         GET => {
             let values = [state.sum, state.handled, state.downs];
-            a.reply(GET, &values);
+            a.reply_to(place, GET, &values);
         }
         LINK_TO => state.other = m.word(0),
         FAIL => {
@@ -40,13 +40,13 @@ fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
         FAIL_UP_TO => {
             let call = call(a, m.word(0));
             if m.word(2) != 0 {
-                a.reply(FAIL_UP_TO, &[call]);
+                a.reply_to(place, FAIL_UP_TO, &[call]);
             }
             if call <= m.word(1) {
                 a.fail();
             } else {
                 a.state::<DevMember>().sum += call;
-                a.reply(FAIL_UP_TO, &[call]);
+                a.reply_to(place, FAIL_UP_TO, &[call]);
             }
         }
         MONITOR => a.monitor(ActorId::from_bits(m.word(0)), 5),
@@ -59,11 +59,17 @@ fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
 }
 
 pub(super) fn member(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
-    handle(a, m);
+    handle(a, 0, m);
 }
 pub(super) fn careful(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
-    handle(a, m);
+    handle(a, 0, m);
 }
 pub(super) fn stubborn(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
-    handle(a, m);
+    handle(a, 0, m);
+}
+/// Of warp and block shape.
+pub(super) fn each(a: &mut ActorCx<'_, '_, '_>, messages: &[Message]) {
+    for (place, m) in messages.iter().enumerate() {
+        handle(a, place, m);
+    }
 }

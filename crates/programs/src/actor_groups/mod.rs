@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use everwarp::actor::{ActorConfig, ActorError, ActorProgram, ActorSystem, Kind, actors};
-use everwarp::{Buffer, DevPtr, Engine, dev_struct};
+use everwarp::{Buffer, DevPtr, Engine, Params, dev_struct};
 
-use twin::{careful, member, stubborn};
+use crate::WideKind;
+use twin::{careful, each, member, stubborn};
 
 dev_struct! {
     /// Parameters of `actor_groups`.
@@ -47,11 +48,38 @@ actors! {
     }
 }
 
+/// The same actors of warp shape.
+pub static WARPS: LazyLock<ActorProgram> = LazyLock::new(|| wide("actor_groups_warps", Kind::warp));
+/// The same actors of block shape.
+pub static BLOCKS: LazyLock<ActorProgram> =
+    LazyLock::new(|| wide("actor_groups_blocks", Kind::block));
+
+/// The kinds of [`GROUPS`] with another shape, in their order, and then [`PATIENT`]. A call may be of 32 messages.
+fn wide(name: &'static str, shape: WideKind) -> ActorProgram {
+    let (state, bytes) = (Params::of::<DevMember>(), size_of::<DevMember>());
+    let kind = |name| shape(name, state.clone(), bytes, each).mailbox(64);
+    let kind = |name, sends| kind(name).sends(sends).services();
+    let careful = kind("careful", 32).atomic();
+    let kinds = vec![
+        kind("member", 32),
+        careful.restarts(1, Duration::from_secs(86_400)),
+        kind("stubborn", 8).retries(2),
+        kind("patient", 8).atomic().retries(2),
+    ];
+    let source = concat!(
+        include_str!("actor_groups.cu"),
+        include_str!("actor_groups_wide.cu")
+    );
+    let params = Params::of::<DevGroupParams>();
+    ActorProgram::new(name.into(), kinds.into(), source.into(), "".into(), params)
+}
+
+/// The kind in [`WARPS`] and [`BLOCKS`] that is as [`STUBBORN`], and undoes what fails.
+pub const PATIENT: u32 = 3;
+
 /// The same actors, and a kind for actors of the host.
 pub static WITH_HOSTS: LazyLock<ActorProgram> =
     LazyLock::new(|| GROUPS.with_kinds([Kind::host("host")]));
-/// The kind of the actors of the host in [`WITH_HOSTS`].
-pub const HOST: u32 = 3;
 
 /// Adds word 0.
 pub const ADD: u8 = 1;
@@ -71,7 +99,7 @@ pub const MONITOR: u8 = 7;
 /// Stops and fails.
 pub const FAIL_AND_STOP: u8 = 8;
 
-/// Starts a system of [`GROUPS`] or [`WITH_HOSTS`] with places for `calls`, all zeros.
+/// Starts a system of one of these programs with places for `calls`, all zeros.
 ///
 /// # Errors
 /// Those of [`ActorSystem::start`].

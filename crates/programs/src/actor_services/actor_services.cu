@@ -1,4 +1,5 @@
-__device__ __forceinline__ void actor_services_handle(ew::Actor& a, DevAgent& s, const ew::Message& m) {
+template <class A>
+__device__ __forceinline__ void actor_services_handle(A& a, DevAgent& s, const ew::Message& m) {
   const u64 w0 = m.word(0), w1 = m.word(1);
   if (m.down() != ew::NONE) {
     s.downs += 1 + 1000ull * m.down();

@@ -9,7 +9,7 @@ use super::{
     PASS, STOP, TICK, UNLINK,
 };
 
-fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
+fn handle(a: &mut ActorCx<'_, '_, '_>, place: usize, m: &Message) {
     let (w0, w1) = (m.word(0), m.word(1));
     let state = a.state::<DevAgent>();
     if let Some(ending) = m.down() {
@@ -33,7 +33,7 @@ fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
         ADD => state.sum += w0,
         GET => {
             let values = [state.sum, state.ticks, state.downs, state.disorder];
-            a.reply(GET, &values);
+            a.reply_to(place, GET, &values);
         }
         LINK_TO => state.other = w0,
         MONITOR => a.monitor(named, w1),
@@ -76,8 +76,14 @@ fn handle(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
 }
 
 pub(super) fn agent(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
-    handle(a, m);
+    handle(a, 0, m);
 }
 pub(super) fn careful(a: &mut ActorCx<'_, '_, '_>, m: &Message) {
-    handle(a, m);
+    handle(a, 0, m);
+}
+/// Of warp and block shape.
+pub(super) fn each(a: &mut ActorCx<'_, '_, '_>, messages: &[Message]) {
+    for (place, m) in messages.iter().enumerate() {
+        handle(a, place, m);
+    }
 }

@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use everwarp::actor::{ActorProgram, Kind, actors};
-use everwarp::dev_struct;
+use everwarp::{DevNone, Params, dev_struct};
 
-use twin::{agent, careful};
+use crate::WideKind;
+use twin::{agent, careful, each};
 
 dev_struct! {
     /// The state of an actor.
@@ -49,6 +50,29 @@ actors! {
         /// Undoes what fails, and goes on.
         CAREFUL: lane(careful: DevAgent).mailbox(64).sends(3).atomic().restarts(1_000_000, Duration::from_secs(3600)).services(),
     }
+}
+
+/// The same actors of warp shape.
+pub static WARPS: LazyLock<ActorProgram> =
+    LazyLock::new(|| wide("actor_services_warps", Kind::warp));
+/// The same actors of block shape.
+pub static BLOCKS: LazyLock<ActorProgram> =
+    LazyLock::new(|| wide("actor_services_blocks", Kind::block));
+
+/// The kinds of [`SERVICES`] with another shape, in their order. A call may be of 32 messages, and each of them sends up to three; a
+/// kind cannot say more than 92.
+fn wide(name: &'static str, shape: WideKind) -> ActorProgram {
+    let (state, bytes) = (Params::of::<DevAgent>(), size_of::<DevAgent>());
+    let kind = |name| shape(name, state.clone(), bytes, each).mailbox(64);
+    let kind = |name| kind(name).sends(92).services();
+    let careful = kind("careful").atomic();
+    let careful = careful.restarts(1_000_000, Duration::from_secs(3600));
+    let source = concat!(
+        include_str!("actor_services.cu"),
+        include_str!("actor_services_wide.cu")
+    );
+    let (kinds, params) = (vec![kind("agent"), careful], Params::of::<DevNone>());
+    ActorProgram::new(name.into(), kinds.into(), source.into(), "".into(), params)
 }
 
 /// The same actors, and a kind for actors of the host.

@@ -8,21 +8,25 @@ use everwarp::actor::{
 };
 use everwarp::{DevNone, Device, Engine, EngineKind, Select};
 use everwarp_programs::actor_broker::{
-    AFTER, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob, DevPorter, PIPE,
-    RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WORKER, WRONG,
+    AFTER, BLOCKS, BROKER, BROKERS, CANCEL, CAREFUL, CLOSE, COUNT, DevBroker, DevJob, DevPorter,
+    PIPE, RECEIVE, SEND, SERVE, SERVE_AND_FAIL, WAIT, WAIT_AND_FAIL, WARPS, WORKER, WRONG,
 };
 use everwarp_runtime::Params;
 use everwarp_testkit::cases;
 
-use crate::support::{Case, launch, tell, wait_for_end, wait_for_state};
+use crate::support::{Case, in_each_shape, launch, tell, wait_for_end, wait_for_state};
 
-pub(crate) const ALL: &[Case] = cases![
+/// Cases of channels.
+pub(crate) const CHANNELS: &[Case] = in_each_shape![BROKERS, WARPS, BLOCKS;
     handler_passes_values_from_channel_to_channel_in_order,
     value_of_a_handler_waits_for_room_and_a_second_one_is_refused,
     handler_learns_that_a_channel_is_closed,
     value_on_its_way_to_a_handler_that_ends_goes_back,
     handler_that_means_another_type_fails,
     handlers_share_the_values_of_a_channel,
+];
+pub(crate) const ALL: &[Case] = cases![
+    kinds_of_other_shapes_that_keep_asks_are_named,
     kept_asks_are_replied_to_later_and_in_any_number,
     kept_asks_end_with_their_actor_or_its_restart,
     undone_handler_keeps_what_it_kept_before,
@@ -32,12 +36,12 @@ pub(crate) const ALL: &[Case] = cases![
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn start(select: Select) -> (Engine, ActorSystem) {
+fn start(select: Select, program: &ActorProgram) -> (Engine, ActorSystem) {
     let device = Device::open(select).expect("the device opens");
-    let engine = device.engine().program(BROKERS.program());
+    let engine = device.engine().program(program.program());
     let engine = engine.watchdog(LONG).start().expect("the engine starts");
     let config = ActorConfig::default();
-    let system = ActorSystem::start(&engine, &BROKERS, config).expect("it starts");
+    let system = ActorSystem::start(&engine, program, config).expect("it starts");
     (engine, system)
 }
 fn job(number: u64) -> DevJob {
@@ -52,9 +56,9 @@ fn channel(system: &ActorSystem, capacity: usize) -> Channel<DevJob> {
     system.channel(capacity).expect("it can")
 }
 
-fn handler_passes_values_from_channel_to_channel_in_order(select: Select) {
+fn handler_passes_values_from_channel_to_channel_in_order(select: Select, program: &ActorProgram) {
     const JOBS: u64 = 300;
-    let (_engine, system) = start(select);
+    let (_engine, system) = start(select, program);
     let [worker] = launch(&system, WORKER);
     let (jobs, done) = (channel(&system, 4), channel(&system, 2));
     let ids = [jobs.id().bits(), done.id().bits()];
@@ -83,8 +87,11 @@ fn handler_passes_values_from_channel_to_channel_in_order(select: Select) {
     assert_eq!(state.weight, state.sum as f64 / 4.0);
 }
 
-fn value_of_a_handler_waits_for_room_and_a_second_one_is_refused(select: Select) {
-    let (_engine, system) = start(select);
+fn value_of_a_handler_waits_for_room_and_a_second_one_is_refused(
+    select: Select,
+    program: &ActorProgram,
+) {
+    let (_engine, system) = start(select, program);
     let [worker] = launch(&system, WORKER);
     let full = channel(&system, 1);
     let id = full.id().bits();
@@ -102,8 +109,8 @@ fn value_of_a_handler_waits_for_room_and_a_second_one_is_refused(select: Select)
     assert!(full.is_empty());
 }
 
-fn handler_learns_that_a_channel_is_closed(select: Select) {
-    let (_engine, system) = start(select);
+fn handler_learns_that_a_channel_is_closed(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [worker, other] = launch(&system, WORKER);
     let jobs = channel(&system, 2);
     let id = jobs.id().bits();
@@ -125,8 +132,8 @@ fn handler_learns_that_a_channel_is_closed(select: Select) {
     assert!(jobs.send(&job(2)).is_err());
 }
 
-fn value_on_its_way_to_a_handler_that_ends_goes_back(select: Select) {
-    let (_engine, system) = start(select);
+fn value_on_its_way_to_a_handler_that_ends_goes_back(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [worker] = launch(&system, WORKER);
     let jobs = channel(&system, 4);
     tell(&system, worker, RECEIVE, &[jobs.id().bits(), 2]);
@@ -146,8 +153,8 @@ fn value_on_its_way_to_a_handler_that_ends_goes_back(select: Select) {
     assert!(jobs.is_empty());
 }
 
-fn handler_that_means_another_type_fails(select: Select) {
-    let (_engine, system) = start(select);
+fn handler_that_means_another_type_fails(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [worker, other] = launch(&system, WORKER);
     let jobs = channel(&system, 4);
     tell(&system, worker, WRONG, &[jobs.id().bits()]);
@@ -169,10 +176,10 @@ fn handler_that_means_another_type_fails(select: Select) {
     assert_eq!(state.sum, 3);
 }
 
-fn handlers_share_the_values_of_a_channel(select: Select) {
+fn handlers_share_the_values_of_a_channel(select: Select, program: &ActorProgram) {
     const WORKERS: usize = 40;
     const EACH: u64 = 25;
-    let (_engine, system) = start(select);
+    let (_engine, system) = start(select, program);
     let workers: [ActorId; WORKERS] = launch(&system, WORKER);
     let (jobs, done) = (channel(&system, 8), channel(&system, 8));
     for worker in workers {
@@ -227,7 +234,7 @@ fn counts(system: &ActorSystem, broker: ActorId) -> [u64; 2] {
 }
 
 fn kept_asks_are_replied_to_later_and_in_any_number(select: Select) {
-    let (_engine, system) = start(select);
+    let (_engine, system) = start(select, &BROKERS);
     for kind in [BROKER, CAREFUL] {
         let [broker] = launch(&system, kind);
         let mut asks = ask_some(&system, broker, WAIT, 6);
@@ -248,7 +255,7 @@ fn kept_asks_are_replied_to_later_and_in_any_number(select: Select) {
 }
 
 fn kept_asks_end_with_their_actor_or_its_restart(select: Select) {
-    let (_engine, system) = start(select);
+    let (_engine, system) = start(select, &BROKERS);
     let [broker] = launch(&system, BROKER);
     let asks = ask_some(&system, broker, WAIT, 3);
     // It begins anew, without its asks.
@@ -265,7 +272,7 @@ fn kept_asks_end_with_their_actor_or_its_restart(select: Select) {
 }
 
 fn undone_handler_keeps_what_it_kept_before(select: Select) {
-    let (_engine, system) = start(select);
+    let (_engine, system) = start(select, &BROKERS);
     let [broker] = launch(&system, CAREFUL);
     let asks = ask_some(&system, broker, WAIT, 3);
     // Replies that are not sent, and an ask that is not kept.
@@ -281,7 +288,7 @@ fn undone_handler_keeps_what_it_kept_before(select: Select) {
 }
 
 fn cancelled_timer_of_a_keeping_kind_is_never_heard(select: Select) {
-    let (_engine, system) = start(select);
+    let (_engine, system) = start(select, &BROKERS);
     for kind in [BROKER, CAREFUL] {
         let [broker] = launch(&system, kind);
         for round in 0..200 {
@@ -332,4 +339,46 @@ fn kind_that_keeps_asks_without_saying_so_is_named_on_a_gpu(select: Select) {
             && text.contains("declare the kind with .keeps()"),
         "{text}"
     );
+}
+
+/// The CPU engine has kept asks in all shapes.
+fn kinds_of_other_shapes_that_keep_asks_are_named(select: Select) {
+    fn keeper(actor: &mut ActorCx<'_, '_, '_>, messages: &[Message]) {
+        for place in 0..messages.len() {
+            actor.keep_at(place);
+        }
+    }
+    let device = Device::open(select).expect("the device opens");
+    for shape in [Kind::warp, Kind::block] {
+        let (state, none) = (Params::of::<DevBroker>(), Params::of::<DevNone>());
+        let kind = shape("keeper", state, size_of::<DevBroker>(), keeper).keeps();
+        let source = "// Not reached.";
+        let program = ActorProgram::new(
+            "keepers".into(),
+            vec![kind].into(),
+            source.into(),
+            "".into(),
+            none,
+        );
+        let engine = device.engine().program(program.program()).start();
+        let engine = engine.expect("the engine starts");
+        let system = ActorSystem::start(&engine, &program, ActorConfig::default());
+        if engine.kind() == EngineKind::Cpu {
+            let system = system.expect("it starts");
+            let [keeper] = launch(&system, 0);
+            let asks = ask_some(&system, keeper, WAIT, 3);
+            system.kill(&[keeper]).expect("it runs");
+            for ask in asks {
+                assert_eq!(end(ask), Err(DeadReason::Ended));
+            }
+            continue;
+        }
+        let error = system.expect_err("it is refused");
+        let text = error.to_string();
+        assert!(
+            matches!(&error, ActorError::KindOnCpuOnly { kind, .. } if kind == "keeper")
+                && text.contains(".keeps()"),
+            "{text}"
+        );
+    }
 }

@@ -10,13 +10,13 @@ use everwarp::actor::{
 };
 use everwarp::{Buffer, Device, Engine, Select};
 use everwarp_programs::actor_broker::{
-    BROKERS, CARRIER, DevCarrier, FAIL, FORWARD, FORWARD_AND_FAIL, FRAME, NEXT, STEADY, TWICE,
+    BLOCKS, BROKERS, CARRIER, DevCarrier, FAIL, FORWARD, FORWARD_AND_FAIL, FRAME, NEXT, STEADY,
+    TWICE, WARPS,
 };
-use everwarp_testkit::cases;
 
-use crate::support::{Case, launch, tell};
+use crate::support::{Case, in_each_shape, launch, tell};
 
-pub(crate) const ALL: &[Case] = cases![
+pub(crate) const ALL: &[Case] = in_each_shape![BROKERS, WARPS, BLOCKS;
     buffer_moves_from_actor_to_actor_and_back_to_the_host,
     payload_is_dropped_with_its_message,
     payload_that_was_passed_on_is_not_dropped,
@@ -30,8 +30,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// The kind of the actors of the host.
 const HOST: u32 = STEADY + 1;
 
-fn start(select: Select) -> (Engine, ActorSystem) {
-    let program: ActorProgram = BROKERS.with_kinds([Kind::host("host")]);
+fn start(select: Select, program: &ActorProgram) -> (Engine, ActorSystem) {
+    let program = program.with_kinds([Kind::host("host")]);
     let device = Device::open(select).expect("the device opens");
     let engine = device.engine().program(program.program());
     let engine = engine.watchdog(LONG).start().expect("the engine starts");
@@ -75,9 +75,9 @@ fn opener<P: Send + 'static>(system: &ActorSystem) -> (ActorId, mpsc::Receiver<(
     (actor.expect("there is room"), receiver)
 }
 
-fn buffer_moves_from_actor_to_actor_and_back_to_the_host(select: Select) {
+fn buffer_moves_from_actor_to_actor_and_back_to_the_host(select: Select, program: &ActorProgram) {
     const STAGES: u64 = 5;
-    let (engine, system) = start(select);
+    let (engine, system) = start(select, program);
     for kind in [CARRIER, STEADY] {
         let (last, results) = opener::<Buffer<u32>>(&system);
         let stages: [ActorId; STAGES as usize] = launch(&system, kind);
@@ -110,8 +110,8 @@ fn buffer_moves_from_actor_to_actor_and_back_to_the_host(select: Select) {
     }
 }
 
-fn payload_is_dropped_with_its_message(select: Select) {
-    let (_engine, system) = start(select);
+fn payload_is_dropped_with_its_message(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let drops = Arc::new(AtomicUsize::new(0));
     for (kind, count) in [(CARRIER, 30), (STEADY, 60)] {
         let [actor] = launch(&system, kind);
@@ -130,8 +130,8 @@ fn payload_is_dropped_with_its_message(select: Select) {
     wait_for_drops(&system, &drops, 61);
 }
 
-fn payload_that_was_passed_on_is_not_dropped(select: Select) {
-    let (_engine, system) = start(select);
+fn payload_that_was_passed_on_is_not_dropped(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let drops = Arc::new(AtomicUsize::new(0));
     for tag in [FORWARD, FORWARD_AND_FAIL] {
         let (last, results) = opener::<Counted>(&system);
@@ -154,8 +154,8 @@ fn payload_that_was_passed_on_is_not_dropped(select: Select) {
     assert_eq!((state.count, state.plain), (2, 1));
 }
 
-fn undone_handler_has_passed_nothing_on(select: Select) {
-    let (_engine, system) = start(select);
+fn undone_handler_has_passed_nothing_on(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let drops = Arc::new(AtomicUsize::new(0));
     let [actor, next] = launch(&system, STEADY);
     tell(&system, actor, NEXT, &[next.bits()]);
@@ -167,8 +167,8 @@ fn undone_handler_has_passed_nothing_on(select: Select) {
     assert_eq!(state(&system, next).count, 0);
 }
 
-fn payloads_of_dead_letters_are_dropped(select: Select) {
-    let (_engine, system) = start(select);
+fn payloads_of_dead_letters_are_dropped(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let drops = Arc::new(AtomicUsize::new(0));
     let letters = system.dead_letters(100).expect("it has services");
     let [actor, other] = launch(&system, CARRIER);
@@ -199,8 +199,8 @@ fn payloads_of_dead_letters_are_dropped(select: Select) {
     wait_for_drops(&system, &drops, 10);
 }
 
-fn payload_that_is_not_sent_comes_back(select: Select) {
-    let (_engine, system) = start(select);
+fn payload_that_is_not_sent_comes_back(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [actor] = launch(&system, CARRIER);
     system.kill(&[actor]).expect("it runs");
     system.settle().expect("it settles");
@@ -212,7 +212,7 @@ fn payload_that_is_not_sent_comes_back(select: Select) {
     );
     assert_eq!(refused.payload, Some(vec![1, 2, 3]));
     // A buffer of another engine.
-    let (other, _system) = start(select);
+    let (other, _system) = start(select, program);
     let [actor] = launch(&system, CARRIER);
     let buffer = other.buffer::<u32>(8).expect("there is memory");
     let refused = system.tell_buffer(actor, FRAME, &[], buffer);
@@ -225,8 +225,8 @@ fn payload_that_is_not_sent_comes_back(select: Select) {
     assert_eq!(state(&system, actor).count, 0);
 }
 
-fn payloads_are_dropped_with_their_system(select: Select) {
-    let (_engine, system) = start(select);
+fn payloads_are_dropped_with_their_system(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let drops = Arc::new(AtomicUsize::new(0));
     let [actor] = launch(&system, CARRIER);
     system.deactivate(&[actor]).expect("it runs");

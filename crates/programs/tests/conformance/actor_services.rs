@@ -4,18 +4,17 @@
 use std::time::{Duration, Instant};
 
 use everwarp::actor::{
-    ActorConfig, ActorError, ActorId, ActorSystem, DeadReason, Ending, Tell, TimerId,
+    ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Ending, Tell, TimerId,
 };
 use everwarp::{Device, Engine, Select};
 use everwarp_programs::actor_services::{
-    ADD, AFTER, AGENT, ASK_WITHIN, CANCEL, CAREFUL, DEMONITOR, DevAgent, EVERY, FAIL, GET, LINK,
-    LINK_TO, MONITOR, PASS, SERVICES, STOP, TICK, UNLINK,
+    ADD, AFTER, AGENT, ASK_WITHIN, BLOCKS, CANCEL, CAREFUL, DEMONITOR, DevAgent, EVERY, FAIL, GET,
+    LINK, LINK_TO, MONITOR, PASS, SERVICES, STOP, TICK, UNLINK, WARPS,
 };
-use everwarp_testkit::cases;
 
-use crate::support::{Case, launch, tell, wait_for_end, wait_for_state};
+use crate::support::{Case, in_each_shape, launch, tell, wait_for_end, wait_for_state};
 
-pub(crate) const ALL: &[Case] = cases![
+pub(crate) const ALL: &[Case] = in_each_shape![SERVICES, WARPS, BLOCKS;
     ask_with_a_deadline_ends_once,
     timers_fire_in_order_and_never_early,
     periodic_timer_waits_until_its_message_is_handled,
@@ -35,16 +34,20 @@ pub(crate) const ALL: &[Case] = cases![
 const LONG: Duration = Duration::from_secs(60);
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-fn start(select: Select) -> (Engine, ActorSystem) {
-    start_watched(select, LONG)
+fn start(select: Select, program: &ActorProgram) -> (Engine, ActorSystem) {
+    start_watched(select, program, LONG)
 }
-fn start_watched(select: Select, watchdog: Duration) -> (Engine, ActorSystem) {
+fn start_watched(
+    select: Select,
+    program: &ActorProgram,
+    watchdog: Duration,
+) -> (Engine, ActorSystem) {
     let device = Device::open(select).expect("the device opens");
-    let engine = device.engine().program(SERVICES.program());
+    let engine = device.engine().program(program.program());
     let engine = engine.watchdog(watchdog).start();
     let engine = engine.expect("the engine starts");
     let config = ActorConfig::default();
-    let system = ActorSystem::start(&engine, &SERVICES, config).expect("it starts");
+    let system = ActorSystem::start(&engine, program, config).expect("it starts");
     (engine, system)
 }
 fn state(system: &ActorSystem, actor: ActorId) -> DevAgent {
@@ -55,8 +58,8 @@ fn wait_for(system: &ActorSystem, actor: ActorId, holds: impl Fn(&DevAgent) -> b
     wait_for_state(system, actor, holds)
 }
 
-fn ask_with_a_deadline_ends_once(select: Select) {
-    let (_engine, system) = start(select);
+fn ask_with_a_deadline_ends_once(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [asker, other] = launch(&system, AGENT);
     tell(&system, asker, LINK_TO, &[other.bits()]);
     tell(&system, asker, ASK_WITHIN, &[1, HOUR_NS]);
@@ -84,8 +87,8 @@ fn ask_with_a_deadline_ends_once(select: Select) {
     assert_eq!((state.timeouts, state.failures, state.last), (1, 1, 3));
 }
 
-fn timers_fire_in_order_and_never_early(select: Select) {
-    let (_engine, system) = start(select);
+fn timers_fire_in_order_and_never_early(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [actor] = launch(&system, AGENT);
     let begin = Instant::now();
     // The later ones first.
@@ -104,8 +107,8 @@ fn timers_fire_in_order_and_never_early(select: Select) {
     assert_eq!(state.last, 30);
 }
 
-fn periodic_timer_waits_until_its_message_is_handled(select: Select) {
-    let (_engine, system) = start(select);
+fn periodic_timer_waits_until_its_message_is_handled(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [actor] = launch(&system, AGENT);
     tell(&system, actor, EVERY, &[1_000_000, 1]);
     wait_for(&system, actor, |s| s.ticks >= 5);
@@ -119,8 +122,8 @@ fn periodic_timer_waits_until_its_message_is_handled(select: Select) {
     assert!(after - before <= 5, "{} ticks have waited", after - before);
 }
 
-fn cancelled_timer_sends_nothing_more(select: Select) {
-    let (_engine, system) = start(select);
+fn cancelled_timer_sends_nothing_more(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [actor] = launch(&system, AGENT);
     tell(&system, actor, AFTER, &[50_000_000, 1]);
     tell(&system, actor, CANCEL, &[]);
@@ -132,8 +135,8 @@ fn cancelled_timer_sends_nothing_more(select: Select) {
     assert_eq!((state.ticks, state.last), (1, 2));
 }
 
-fn monitors_are_notified_once_with_the_reason(select: Select) {
-    let (_engine, system) = start(select);
+fn monitors_are_notified_once_with_the_reason(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [watcher, stops, fails, dies, gone] = launch(&system, AGENT);
     system.kill(&[gone]).expect("it runs");
     wait_for_end(&system, gone, ADD, &[0]);
@@ -177,8 +180,8 @@ fn state_after(system: &ActorSystem, actor: ActorId) {
     wait_for(system, actor, |s| s.ticks > ticks);
 }
 
-fn linked_actor_is_killed_when_the_other_one_fails(select: Select) {
-    let (_engine, system) = start(select);
+fn linked_actor_is_killed_when_the_other_one_fails(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [one, other, stops, lives, unlinked] = launch(&system, AGENT);
     tell(&system, one, LINK, &[other.bits()]);
     tell(&system, stops, LINK, &[lives.bits()]);
@@ -205,8 +208,8 @@ fn linked_actor_is_killed_when_the_other_one_fails(select: Select) {
     );
 }
 
-fn name_is_one_actors_until_it_ends(select: Select) {
-    let (_engine, system) = start(select);
+fn name_is_one_actors_until_it_ends(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [ada, bob] = launch(&system, AGENT);
     system.register("ada", ada).expect("the name is free");
     let taken = system.register("ada", bob);
@@ -227,8 +230,8 @@ fn name_is_one_actors_until_it_ends(select: Select) {
     assert!(matches!(gone, Err(ActorError::Gone { .. })), "{gone:?}");
 }
 
-fn key_is_one_actors_until_it_ends(select: Select) {
-    let (_engine, system) = start(select);
+fn key_is_one_actors_until_it_ends(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let seven = system.at(AGENT, 7).expect("there is room");
     assert_eq!(system.at(AGENT, 7).expect("it lives"), seven);
     assert_ne!(system.at(CAREFUL, 7).expect("there is room"), seven);
@@ -240,8 +243,8 @@ fn key_is_one_actors_until_it_ends(select: Select) {
     assert_eq!(system.ask(next, GET, &[]).expect("it lives").word(0), 6);
 }
 
-fn each_dead_letter_reaches_its_subscriber(select: Select) {
-    let (_engine, system) = start(select);
+fn each_dead_letter_reaches_its_subscriber(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let letters = system.dead_letters(10_000).expect("it can");
     let [actor, other, gone] = launch(&system, AGENT);
     tell(&system, actor, LINK_TO, &[gone.bits()]);
@@ -273,14 +276,17 @@ fn each_dead_letter_reaches_its_subscriber(select: Select) {
     assert_eq!((letters.drain().count(), letters.lost()), (0, 0));
 }
 
-fn undone_handler_wants_nothing_from_the_host(select: Select) {
-    let (_engine, system) = start(select);
+fn undone_handler_wants_nothing_from_the_host(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [careful] = launch(&system, CAREFUL);
     let [other] = launch(&system, AGENT);
     tell(&system, careful, LINK_TO, &[other.bits()]);
+    // A call of several messages is undone as a whole.
+    system.settle().expect("it settles");
     for _ in 0..10 {
         tell(&system, careful, FAIL, &[]);
     }
+    system.settle().expect("it settles");
     tell(&system, careful, PASS, &[3]);
     state_after(&system, careful);
     assert_eq!(state(&system, other).sum, 3);
@@ -296,10 +302,11 @@ fn undone_handler_wants_nothing_from_the_host(select: Select) {
 }
 
 /// Many times as many events as their ring has places for.
-fn many_events_wait_for_the_host_and_none_is_lost(select: Select) {
+fn many_events_wait_for_the_host_and_none_is_lost(select: Select, program: &ActorProgram) {
     const ACTORS: usize = 1000;
-    const EACH: u64 = 40;
-    let (_engine, system) = start(select);
+    // With the link, no more than one call may send.
+    const EACH: u64 = 28;
+    let (_engine, system) = start(select, program);
     let actors = system.launch_all(AGENT, ACTORS).expect("there is room");
     let [target] = launch(&system, AGENT);
     let link = |to: &ActorId| Tell::new(*to, LINK_TO, &[target.bits()]);
@@ -319,8 +326,8 @@ fn many_events_wait_for_the_host_and_none_is_lost(select: Select) {
     }
 }
 
-fn services_survive_while_the_system_settles(select: Select) {
-    let (_engine, system) = start(select);
+fn services_survive_while_the_system_settles(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start(select, program);
     let [actor, other] = launch(&system, AGENT);
     tell(&system, actor, LINK_TO, &[other.bits()]);
     tell(&system, actor, EVERY, &[100_000, 1]);
@@ -333,8 +340,8 @@ fn services_survive_while_the_system_settles(select: Select) {
 }
 
 /// Nothing hangs when a system ends while timers run and events come.
-fn system_with_timers_and_events_ends(select: Select) {
-    let (engine, system) = start(select);
+fn system_with_timers_and_events_ends(select: Select, program: &ActorProgram) {
+    let (engine, system) = start(select, program);
     let actors = system.launch_all(AGENT, 500).expect("there is room");
     let tells: Vec<_> = actors
         .iter()
@@ -349,15 +356,15 @@ fn system_with_timers_and_events_ends(select: Select) {
     system.tell_all(&tells).expect("they live");
     drop(system);
     let config = ActorConfig::default();
-    let system = ActorSystem::start(&engine, &SERVICES, config).expect("it starts");
+    let system = ActorSystem::start(&engine, program, config).expect("it starts");
     let [actor] = launch(&system, AGENT);
     tell(&system, actor, ADD, &[4]);
     assert_eq!(state(&system, actor).sum, 4);
 }
 
 /// Nothing runs for longer than the watchdog waits, and then a timer is due.
-fn engine_whose_actors_idle_is_not_stuck(select: Select) {
-    let (_engine, system) = start_watched(select, Duration::from_secs(1));
+fn engine_whose_actors_idle_is_not_stuck(select: Select, program: &ActorProgram) {
+    let (_engine, system) = start_watched(select, program, Duration::from_secs(1));
     let [actor] = launch(&system, AGENT);
     let monitor = system.monitor(actor).expect("it can");
     let timer = system.after(actor, Duration::from_secs(3), STOP, &[]);

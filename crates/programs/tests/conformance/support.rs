@@ -13,6 +13,18 @@ use everwarp_programs::standard;
 /// A case: its name, and a function that panics when the engine misbehaves.
 pub(crate) type Case = (&'static str, fn(Select));
 
+/// Cases that take a program of actors, with actors of lane, of warp and of block shape.
+macro_rules! in_each_shape {
+    ($lanes:expr, $warps:expr, $blocks:expr; $($case:ident),* $(,)?) => {
+        &[$(
+            (stringify!($case), |select| $case(select, &$lanes)),
+            (concat!(stringify!($case), "_of_warps"), |select| $case(select, &$warps)),
+            (concat!(stringify!($case), "_of_blocks"), |select| $case(select, &$blocks)),
+        )*]
+    };
+}
+pub(crate) use in_each_shape;
+
 /// A builder of an engine with the standard programs and the probe.
 pub(crate) fn with(device: &Device) -> EngineBuilder<'_> {
     let with_probe = device.engine().program(&probe::PROGRAM);

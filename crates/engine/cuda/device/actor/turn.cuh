@@ -127,6 +127,36 @@ EW_FN void actor_turn_ends(Actor& a, u32 handled, u64 mail) {
   if (f.finished >= FINISHED_ENDED) actor_retire(a);
 }
 
+// The same with services. `owes`: asks that were kept are to be ended. `held`: the host decides about the actor, which has failed.
+template <class K>
+EW_FN void actor_turn_ends_serving(Actor& a, DevActor* slot, u32 handled, u64 mail, bool owes, bool held) {
+  if (a.stopping) store(&slot->again, ENDS_ITSELF, relaxed, gpu);
+  const bool more = a.outbox_first != 0 || owes || held;
+  const ActorFinish f = actor_finish<true>(a.slots, a.number, handled, more, mail, a.generation, acq_rel);
+  a.woke(f.woken);
+  if (f.finished == FINISHED_AGAIN && !held) a.again();
+  if (f.finished == FINISHED_IDLE && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
+    const u32 roused = actor_rouse(slot, a.generation, load(&slot->mail, acquire, gpu));
+    if ((roused & 0xff) == SENT_ACTIVATE) a.again();
+  }
+  if (f.finished >= FINISHED_ENDED || held) {
+    const bool holds = f.finished >= FINISHED_HELD || held;
+    const u32 notes = holds ? load(&slot->notes, relaxed, gpu) : exchange(&slot->notes, 0u, acquire, gpu);
+    const bool killed = f.finished == FINISHED_KILLED || f.finished == FINISHED_HELD_KILLED;
+    u32 ending = ENDING_STOPPED;
+    if ((notes & NOTE_FAILED) != 0) ending = ENDING_FAILED;
+    else if (killed && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
+    if (holds) {
+      actor_hold(a, held ? HELD_FAILS : ending);
+    } else {
+      actor_give_cells(&a.system, notes >> NOTE_BITS);
+      if ((notes & NOTE_KNOWN) != 0) actor_report_end<K>(a, ending);
+      else actor_retire(a);
+    }
+  }
+  if ((int)a.room < 0) a.t.broken = FAULT_SPAWN_LIMIT;
+}
+
 // Runs a turn of the actor in slot `lo`. K is a struct with the numbers of its kind, or of several kinds that share this code
 // and differ in two of them; crates/actor/src/program.rs writes it.
 template <class K, class F>
@@ -339,31 +369,7 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
   if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
   else mail &= ~(u64)((1u << MAIL_CELL_BITS) - 1);
   if constexpr (K::services) {
-    if (a.stopping) store(&slot->again, ENDS_ITSELF, relaxed, gpu);
-    const bool more = a.outbox_first != 0 || owes || held;
-    const ActorFinish f = actor_finish<true>(a.slots, a.number, handled, more, mail, a.generation, acq_rel);
-    a.woke(f.woken);
-    if (f.finished == FINISHED_AGAIN && !held) a.again();
-    if (f.finished == FINISHED_IDLE && (load(&slot->notes, relaxed, gpu) & NOTE_NEWS) != 0) {
-      const u32 roused = actor_rouse(slot, a.generation, load(&slot->mail, acquire, gpu));
-      if ((roused & 0xff) == SENT_ACTIVATE) a.again();
-    }
-    if (f.finished >= FINISHED_ENDED || held) {
-      const bool holds = f.finished >= FINISHED_HELD || held;
-      const u32 notes = holds ? load(&slot->notes, relaxed, gpu) : exchange(&slot->notes, 0u, acquire, gpu);
-      const bool killed = f.finished == FINISHED_KILLED || f.finished == FINISHED_HELD_KILLED;
-      u32 ending = ENDING_STOPPED;
-      if ((notes & NOTE_FAILED) != 0) ending = ENDING_FAILED;
-      else if (killed && load(&slot->again, relaxed, gpu) != ENDS_ITSELF) ending = ENDING_KILLED;
-      if (holds) {
-        actor_hold(a, held ? HELD_FAILS : ending);
-      } else {
-        actor_give_cells(&system, notes >> NOTE_BITS);
-        if ((notes & NOTE_KNOWN) != 0) actor_report_end<K>(a, ending);
-        else actor_retire(a);
-      }
-    }
-    if ((int)a.room < 0) t.broken = FAULT_SPAWN_LIMIT;
+    actor_turn_ends_serving<K>(a, slot, handled, mail, owes, held);
   } else {
     actor_turn_ends(a, handled, mail);
   }

@@ -4,6 +4,8 @@
 //
 // A mailbox is a list, whose links are followed one after the other, so a turn follows them once: while it turns the list
 // round, it leaves in each cell which one is a warp of messages newer. From then on each lane finds its next message alone.
+//
+// News, where the program uses services, are handled one in a call, before the mailbox: a failure of one is no failure of others.
 #pragma once
 #include "everwarp/actor/wide.cuh"
 
@@ -97,6 +99,8 @@ EW_FN u32 wide_run(Block& t, Actor& a, u32 lane, u32 at, u32 count, F handle) {
   shared().staging[0][lane].head = at;
   if (lane == 0) shared().staging[0][0].group = count;
   __syncthreads();
+  // The other warps read the messages, before a reply takes the place of one.
+  __syncthreads();
   BlockActor view(a, t.thread, count);
   handle(view, a.message);
   return block_run_ends(a);
@@ -110,6 +114,7 @@ EW_FN void wide_help(Block& t, Actor& a, F handle) {
     const u32 count = shared().staging[0][0].group;
     if (count == BLOCK_OVER) break;
     wide_read(a, shared().staging[0][t.thread % WARP].head);
+    __syncthreads();
     a.failed = a.stopping = false;
     BlockActor view(a, t.thread, count);
     handle(view, a.message);
@@ -139,20 +144,68 @@ EW_FN void wide_checked(const Block& t) {
   if (t.broken != 0) raise_fault(everwarp_tables, t.broken, fn_of(t.task.head), t.task.head);
 }
 
-// Handles the `count` messages in the lanes' cells, and again if the handler fails and the kind says so.
+// The failed messages of a call are the first of their mailbox again, as `actor_put_back` does it: each in the cell of its ask if that
+// has no reply, or in `kept`. `newer` is the cell a warp newer, plus one. Returns the lane's cell, plus one.
+EW_FN u32 wide_put_back(Actor& a, u32 lane, u32 kept, u32 left, u32 own, u32 newer, u32 count) {
+  u32 back = NONE;
+  if (lane < count) {
+    back = a.asked != NONE ? a.asked : kept;
+    // A reply that was undone has changed the words of its ask.
+    if (back != kept) actor_copy(a.cells, kept, back);
+    const u32 head = load(&a.cells[back].head, relaxed, gpu) & (a.asked != NONE ? ~0u : ~(u32)MESSAGE_ASK);
+    store(&a.cells[back].head, head | MESSAGE_AGAIN, relaxed, gpu);
+    store(&a.cells[back].to, (u64)left << 32 | newer, relaxed, gpu);
+  }
+  wide_free(a, lane, back != kept ? kept : NONE);
+  const u32 first_left = __shfl_sync(ALL, count < WARP ? own : newer, count % WARP);
+  own = lane < count ? back + 1 : own;
+  const u32 next = __shfl_sync(ALL, own, (lane + 1) % WARP);
+  if (lane < count) store(&a.cells[back].next, lane + 1 < count ? next : first_left, relaxed, gpu);
+  return own;
+}
+
+// The tries that messages have left which have failed before their actor was held: the first `count` of the lanes, which are those
+// of one call. K::retries for others.
+template <class K>
+EW_FN u32 wide_left(Actor& a, u32 lane, u32 own, u32& count) {
+  const u32 head = lane < count ? load(&a.cells[own - 1].head, relaxed, gpu) : 0;
+  const u32 again = __ballot_sync(ALL, (head & MESSAGE_AGAIN) != 0);
+  if (again == 0) return K::retries;
+  count = __popc(again);
+  if (lane < count) store(&a.cells[own - 1].head, head & ~(u32)MESSAGE_AGAIN, relaxed, gpu);
+  u32 left = 0;
+  if (lane == 0) left = (u32)(load(&a.cells[own - 1].to, relaxed, gpu) >> 32);
+  return __shfl_sync(ALL, left, 0);
+}
+
+// What follows for the turn from a call.
+constexpr u32 CALL_GOES_ON = 0;
+constexpr u32 CALL_ENDS = 1;  // the actor has failed, and ends unless its group restarts it
+constexpr u32 CALL_RETURNS = 2;  // the same, and its messages are to be handled again if it is restarted
+
+// Handles the `count` messages in the lanes' cells, and up to `left` times more if the handler fails and the kind says so. With services
+// returns what follows, and of messages that return sets `kept` and the tries that are left.
 template <class K, class V, class F>
-EW_FN void wide_call(V& t, Actor& a, u32 lane, u32 at, u32 count, F handle) {
+EW_FN u32 wide_call(V& t, Actor& a, u32 lane, u32 at, u32 count, bool is_news, u32& left, u32& kept, F handle) {
   wide_read(a, at);
   const u32 ask = a.message.is_ask() ? at : NONE;
-  // Of an ask that may be handled again a copy is kept, because its cell is the reply's, too: registers are too few.
-  const u32 kept = K::retries != 0 && ask != NONE ? a.copied(at) : at;
+  // Of an ask that may be handled again, or be shown when it is dead, a copy is kept, because its cell is the reply's, too:
+  // registers are too few.
+  kept = (K::retries != 0 || (K::services && a.shows())) && ask != NONE ? a.copied(at) : at;
   a.asked = ask;
-  u32 left = K::retries;
-  bool failed;
+  if constexpr (K::services) {
+    a.payload_cell = kept;
+    if (is_news) {
+      if (lane == 0 && (a.message.head & (MESSAGE_TICK | MESSAGE_VALUE)) != 0) a.tick();
+      a.outbox_first = __shfl_sync(ALL, a.outbox_first, 0);
+    }
+  }
+  bool failed, ends = false;
   // Not the first lane, whose place a block needs.
   if (lane == 1) measure_handler_begins();
   trace_meet(ALL);
-  if (at != NONE) trace_takes(a.cells + at);
+  // News are in no mailbox. A message that is handled again was taken before.
+  if (at != NONE && !(K::services && (is_news || left != K::retries))) trace_takes(a.cells + at);
 #pragma unroll 1
   while (true) {
     a.sends = K::sends(a.kind());
@@ -180,38 +233,72 @@ EW_FN void wide_call(V& t, Actor& a, u32 lane, u32 at, u32 count, F handle) {
     }
     if (!goes_on) {
       if (lane == 0) a.end_failed();
-      a.stopping = true;
+      // With services the turn sees to that, because its group may restart it.
+      if constexpr (K::services) ends = true;
+      else a.stopping = true;
     }
-    if (left == 0 || a.stopping) break;
+    if (left == 0 || a.stopping || ends) break;
     left--;
     wide_read(a, kept);
   }
   if (lane == 1) measure_handler_ends();
   trace_meet(ALL);
+  if (K::services && K::retries != 0 && ends && !is_news && left != 0 && !a.stopping) {
+    left--;
+    return CALL_RETURNS;
+  }
   const u32 dead = __popc(__ballot_sync(ALL, failed ? at != NONE : a.asked != NONE));
-  wide_done(a, lane, K::retries != 0 || ask == NONE ? kept : NONE, a.asked, failed ? DEAD_FAILED : DEAD_NO_REPLY, dead);
+  const u32 reason = failed ? DEAD_FAILED : DEAD_NO_REPLY;
+  if constexpr (K::services) {
+    const u32 own = wide_bury(a, lane, ask == NONE || kept != ask ? kept : NONE, failed || a.asked != NONE ? reason : NONE);
+    wide_done(a, lane, own, a.asked, reason, dead);
+    wide_flush(a, lane);
+  } else {
+    wide_done(a, lane, K::retries != 0 || ask == NONE ? kept : NONE, a.asked, reason, dead);
+  }
+  return ends ? CALL_ENDS : CALL_GOES_ON;
 }
 
 // Messages in the lanes' cells are not handled.
 EW_FN void wide_dead(Actor& a, u32 lane, u32 at, u32 reason) {
   const bool asks = at != NONE && (load(&a.cells[at].head, relaxed, gpu) & MESSAGE_ASK) != 0;
   const u32 dead = __popc(__ballot_sync(ALL, at != NONE));
-  wide_done(a, lane, asks ? NONE : at, asks ? at : NONE, reason, dead);
+  u32 own = asks ? NONE : at;
+  if (a.serves) {
+    if (asks && a.shows()) own = a.copied(at);
+    own = wide_bury(a, lane, own, reason);
+  }
+  wide_done(a, lane, own, asks ? at : NONE, reason, dead);
+  if (a.serves) wide_flush(a, lane);
 }
 
 // Runs a turn of the actor in slot `lo`, as `actor_turn` does. V is Warp or Block.
 template <class K, class V, class F>
 EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
-  static_assert(!K::services && !K::lists && !K::lends, "kinds of lane shape have these alone");
+  static_assert(!K::lists && !K::lends, "kinds of lane shape have these alone");
   // Handlers hold what they send, and the turn sees to it that an actor ends that has failed.
-  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), true, true, false, false, 0);
+  Actor a(t, system, base, K::needs(fn_of(t.task.head) - base), true, true, K::services, false, 0);
   if (wide_helps(t)) return wide_help(t, a, handle);
   const u32 lane = lane_id();
   DevActor* slot = a.slot();
   a.room = K::room;
   u64 mail = 0;
-  u32 newest = 0, front = 0;
+  u32 newest = 0, front = 0, news = 0;
   bool muted = false;
+  bool full = false;  // the ring of events is
+  if constexpr (K::services) {
+    if ((t.hi() & ~TURN_FRESH) != 0) {
+      if (lane == 0) a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
+      if ((t.hi() & (TURN_REPORTS | TURN_HOLDS)) != 0) {
+        wide_over(t, lane);
+        if (lane != 0) return;
+        if ((t.hi() & TURN_REPORTS) != 0) actor_report_end<K>(a, t.hi() >> 8);
+        else actor_hold(a, t.hi() >> 8);
+        return wide_checked(t);
+      }
+      if (lane == 0) actor_decided<K>(a);
+    }
+  }
   if (lane == 0) {
     a.generation = meta_generation(load(actor_meta(slot), relaxed, gpu));
     a.stopping = load(&system.control->closing, relaxed, gpu) != 0;
@@ -228,7 +315,10 @@ EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
         const u64 blocks = a.flush();
         // Written before it may be muted: from then on the actor may run elsewhere.
         store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
-        if (blocks != 0) {
+        if (K::services && blocks == HOST_FULL) {
+          // The turn comes back: no actor is muted for the host, which goes on whatever actors do.
+          full = true;
+        } else if (blocks != 0) {
           const ActorMuting m = actor_mute(&system, a.number, blocks);
           muted = m.muting == MUTING_MUTED;
           a.woke(m.woken);
@@ -239,6 +329,15 @@ EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
         newest = mail_cell(actor_take_mail(slot));
       }
     }
+    if constexpr (K::services) {
+      const bool ends = mail_has(mail, MAIL_KILL) || a.stopping;
+      if (!muted && !full && (ends || !mail_has(mail, MAIL_PAUSED)) && actor_has_news(slot)) {
+        const ActorNews taken = actor_take_news(&system, a.number, a.generation, K::state);
+        actor_give_cells(&system, taken.strange);
+        if (ends) actor_give_cells(&system, taken.own);
+        else news = taken.own;
+      }
+    }
   }
   // Acquire and release are the first lane's, for all lanes that meet it.
   __syncwarp(ALL);
@@ -247,24 +346,46 @@ EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
   a.room = __shfl_sync(ALL, a.room, 0);
   a.stopping = __any_sync(ALL, a.stopping);
   muted = __any_sync(ALL, muted);
+  if constexpr (K::services) {
+    full = __any_sync(ALL, full);
+    news = __shfl_sync(ALL, news, 0);
+  }
   mail = __shfl_sync(ALL, mail, 0);
   newest = __shfl_sync(ALL, newest, 0);
   front = __shfl_sync(ALL, front, 0);
   u32 own = newest != 0 ? wide_turn_round(a.cells, lane, newest) : wide_oldest(a.cells, lane, front);
   const bool ends = mail_has(mail, MAIL_KILL);
   const u32 most = wide_most(mail);
-  const bool open = !muted && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
+  bool open = !muted && !(K::services && full) && (ends || a.stopping || !mail_has(mail, MAIL_PAUSED));
   u32 dropping = 0;
   if constexpr (K::keep != 0) {
     // The list may be longer only where a turn before this one had no room to drop all.
     if (open && !ends && !a.stopping) dropping = max(actor_length(a.cells, __shfl_sync(ALL, own, 0)), K::keep) - K::keep;
   }
   u32 handled = 0, dropped = 0;  // those that are dropped are handled, too
+  u32 told = 0;  // news that were handled; without services 0 all the time, as `news` is
+  bool failed = false;
 #pragma unroll 1
   while (open) {
     u32 count = __popc(__ballot_sync(ALL, own != 0));
-    if (count == 0 || (dropping == 0 && handled - dropped >= most) || a.room < a.needs || (handled != 0 && a.outbox_first != 0)) break;
+    const bool is_news = K::services && news != 0 && dropping == 0 && !a.stopping, any = handled + told != 0;
+    if ((count == 0 && !is_news) || (dropping == 0 && handled - dropped + told >= most) || a.room < a.needs ||
+        (any && a.outbox_first != 0)) {
+      break;
+    }
     if (dropping != 0) count = min(count, dropping);
+    u32 left = K::retries, kept;
+    if constexpr (K::services) {
+      if (is_news) {
+        const u32 at = lane == 0 ? news - 1 : NONE;
+        news = __shfl_sync(ALL, lane == 0 ? load(&a.cells[at].next, relaxed, gpu) : 0, 0);
+        told++;
+        failed = wide_call<K>(t, a, lane, at, 1, true, left, kept, handle) != CALL_GOES_ON;
+        open = !failed && !__any_sync(ALL, lane == 0 && actor_has_news(slot));
+        continue;
+      }
+      if (K::retries != 0 && dropping == 0) left = wide_left<K>(a, lane, own, count);
+    }
     // Read before the message's handler, which may use its cell.
     const u32 newer = own != 0 ? (u32)load(&a.cells[own - 1].to, relaxed, gpu) : 0;
     const u32 at = lane < count ? own - 1 : NONE;
@@ -273,9 +394,19 @@ EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
       dropping -= count;
       dropped += count;
     } else if (ends || a.stopping) {
-      wide_dead(a, lane, at, DEAD_ENDED);
+      wide_dead(a, lane, at, K::services && left != K::retries ? DEAD_FAILED : DEAD_ENDED);
     } else {
-      wide_call<K>(t, a, lane, at, count, handle);
+      const u32 came = wide_call<K>(t, a, lane, at, count, false, left, kept, handle);
+      if constexpr (K::services) {
+        failed = came != CALL_GOES_ON;
+        // News come before the messages that wait: the next turn takes them.
+        open = !failed && !__any_sync(ALL, lane == 0 && actor_has_news(slot));
+        if (K::retries != 0 && came == CALL_RETURNS) {
+          own = wide_put_back(a, lane, kept, left, own, newer, count);
+          wide_flush(a, lane);
+          break;
+        }
+      }
     }
     handled += count;
     const u32 still = __shfl_sync(ALL, own, (lane + count) % WARP), then = __shfl_sync(ALL, newer, (lane + count) % WARP);
@@ -285,6 +416,18 @@ EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
   // What all lanes have written, before the first one gives the actor on.
   wide_over(t, lane);
   if (lane != 0) return;
+  bool held = false;
+  if constexpr (K::services) {
+    // The actor has failed. If it is one of a group, the host decides.
+    if (failed) {
+      held = (load(&slot->notes, relaxed, gpu) & NOTE_SUPERVISED) != 0;
+      a.stopping = a.stopping || !held;
+    }
+    if (news != 0) {
+      if (a.stopping) actor_give_cells(&system, news);
+      else actor_return_news(&system, a.number, news);
+    }
+  }
   if (!ends && handled != 0) add(&slot->handled, handled, relaxed, gpu);
   a.give_back();
   if (muted) return;
@@ -293,7 +436,8 @@ EW_FN void actor_turn_wide(V& t, const DevActors& system, u32 base, F handle) {
   store(&slot->outbox_first, a.outbox_first, relaxed, gpu);
   if (a.stopping) mail = fetch_or(&slot->mail, mail_flag(MAIL_KILL), relaxed, gpu) | mail_flag(MAIL_KILL);
   else mail = load(&slot->mail, relaxed, gpu);
-  actor_turn_ends(a, handled, mail);
+  if constexpr (K::services) actor_turn_ends_serving<K>(a, slot, handled, mail, false, held);
+  else actor_turn_ends(a, handled, mail);
   wide_checked(t);
 }
 
