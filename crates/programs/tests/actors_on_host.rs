@@ -35,7 +35,7 @@ use on_host::{
 };
 
 const COMPILER: &str = "c++";
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A test, with the folder that it writes to.
 type HostCase = fn(&Path) -> Result<(), Failed>;
