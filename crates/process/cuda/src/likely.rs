@@ -1,8 +1,9 @@
 //! The functions of a module that its processes are likely to call, which its first image has if it does not have all.
 //!
 //! They are decided once for each module of a program, before its code is made: by a rehearsal, or by the note of an earlier one in
-//! the cache. Without, they are not known, and the image has all functions. The code of a module depends on what its first rehearsal has shown, so that stays. What later rehearsals show besides,
-//! of processes that are given something else, comes in batches.
+//! the cache. Without, they are not known, and the image has all functions. The code of a module depends on what its first
+//! rehearsal has shown, so that stays. What later rehearsals show besides, of processes that are given something else, comes in
+//! batches.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};

@@ -12,11 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
-use std::thread::{self, available_parallelism};
+use std::thread::available_parallelism;
 
 use everwarp_assembler::library::{Bridges, Library};
 use everwarp_assembler::split::{Place, divide_by};
-use everwarp_engine::sync::lock;
+use everwarp_engine::sync::{lock, on_threads};
 use everwarp_runtime::cuda::MAX_REGISTERS;
 use everwarp_runtime::{LinkedPart, Publisher};
 
@@ -181,15 +181,13 @@ impl Partial {
     /// Adds these batches to the next image. Their text is written on all cores, because a process waits for it.
     fn add_all(&self, batches: Vec<BTreeSet<u32>>) {
         let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-        let each = batches.len().div_ceil(cores).max(1);
-        thread::scope(|scope| {
-            for some in batches.chunks(each) {
-                scope.spawn(move || {
-                    for functions in some.iter().cloned() {
-                        let part = self.part(&functions);
-                        self.add(Batch { functions, part });
-                    }
-                });
+        let threads = cores.min(batches.len());
+        let batches = Mutex::new(batches.into_iter());
+        let next = || lock(&batches).next();
+        on_threads(threads, || {
+            for functions in std::iter::from_fn(next) {
+                let part = self.part(&functions);
+                self.add(Batch { functions, part });
             }
         });
     }
