@@ -15,33 +15,31 @@ namespace ew {
 
 #ifdef EVERWARP_TRACE
 
-// The first entry of a warp's ring, which has the number of entries that the warp has written.
-EW_FN DevTrace* trace_ring(const Worker& w) { return w.e.traces + (u64)w.global * (w.e.trace_slots + 1); }
+// What the calling warp has at hand. The pointer to its ring is among it, because those who send messages have no registers to compute it.
+EW_FN TraceHand& trace_hand() { return shared().traces[threadIdx.x / WARP]; }
 
 // Any lane of the warp, which has a ring: writes an entry over the oldest one.
-EW_FN void trace_put(const Worker& w, u64 begin, u64 what) {
-  TraceHand& h = w.s.traces[w.warp];
+EW_FN void trace_put(TraceHand& h, u64 begin, u64 what) {
   atomicAdd_block(&h.fresh, 1u);
   // Two words of 32 bits and no division, because turns have no registers for more.
-  const u32 place = atomicInc_block(&h.next, w.e.trace_slots - 1);
-  store_pair((u64*)(trace_ring(w) + 1 + place), begin, what, relaxed, gpu);
+  const u32 place = atomicInc_block(&h.next, everwarp_tables.trace_slots - 1);
+  store_pair((u64*)(h.ring + 1 + place), begin, what, relaxed, gpu);
 }
 // The same of a slice, which ends now.
-EW_FN void trace_put_slice(const Worker& w, u32 kind, u32 fn, u64 begin, u64 now, u32 count) {
+EW_FN void trace_put_slice(TraceHand& h, u32 kind, u32 fn, u64 begin, u64 now, u32 count) {
   const u64 took = min(now - begin, (1ull << TRACE_TOOK_BITS) - 1), most = min(count, (1u << TRACE_TASKS_BITS) - 1);
-  trace_put(w, begin, (u64)kind << TRACE_KIND_SHIFT | (u64)fn << (TRACE_TOOK_BITS + TRACE_TASKS_BITS) | most << TRACE_TOOK_BITS | took);
+  trace_put(h, begin, (u64)kind << TRACE_KIND_SHIFT | (u64)fn << (TRACE_TOOK_BITS + TRACE_TASKS_BITS) | most << TRACE_TOOK_BITS | took);
 }
 
 // One lane: writes the slice that is open, which ends now, and begins one of another function.
 EW_CALL void trace_turn(u32 next) {
-  Worker w = Worker::here();
-  TraceHand& h = w.s.traces[w.warp];
+  TraceHand& h = trace_hand();
   const u64 now = clock_ns();
   if (h.tasks != 0) {
-    trace_put_slice(w, TRACE_RAN, h.function, h.begin, now, h.tasks);
+    trace_put_slice(h, TRACE_RAN, h.function, h.begin, now, h.tasks);
     h.written += h.fresh;
     h.fresh = 0;
-    store(&trace_ring(w)->begin, h.written, relaxed, gpu);
+    store(&h.ring->begin, h.written, relaxed, gpu);
   }
   h.begin = now;
   h.function = next;
@@ -67,22 +65,21 @@ EW_FN void trace_end(Worker& w) { trace_ran(w, 0, NONE); }
 // The warp, when an epoch begins: goes on behind what it has written.
 EW_FN void trace_arrive(Worker& w) {
   if (w.lane != 0 || w.e.trace_slots == 0) return;
-  DevTrace* ring = trace_ring(w);
+  DevTrace* ring = w.e.traces + (u64)w.global * (w.e.trace_slots + 1);
   const u64 written = load(&ring->begin, relaxed, gpu);
-  w.s.traces[w.warp] = TraceHand{0, written, 0, 0, (u32)(written % w.e.trace_slots), 0, NONE, 0};
+  w.s.traces[w.warp] = TraceHand{ring, 0, written, 0, 0, (u32)(written % w.e.trace_slots), 0, NONE, 0};
   // The host reads the time with its own clock once the first epoch has answered.
   if (w.global == 0 && load(&ring->what, relaxed, gpu) == 0) store(&ring->what, clock_ns(), relaxed, gpu);
 }
 
 // One lane of those that meet: the messages that they have handled since they met last are a slice.
 EW_CALL void trace_handlers() {
-  Worker w = Worker::here();
-  if (w.e.trace_slots == 0) return;
-  TraceHand& h = w.s.traces[w.warp];
+  if (everwarp_tables.trace_slots == 0) return;
+  TraceHand& h = trace_hand();
   // Others of the warp may run turns apart from these, and count meanwhile.
   const u32 handled = atomicExch_block(&h.handled, 0u);
   const u64 now = clock_ns();
-  if (handled != 0) trace_put_slice(w, TRACE_HANDLED, h.function, min(h.handling, now), now, handled);
+  if (handled != 0) trace_put_slice(h, TRACE_HANDLED, h.function, min(h.handling, now), now, handled);
   h.handling = now;
 }
 // The lanes of the warp that run turns together: they meet, before they handle a message each and after they have.
@@ -96,16 +93,15 @@ EW_FN void trace_meet(u32 lanes) {
 
 // One lane: it is about to handle a message that was sent in a cell; null if no mailbox had it.
 EW_CALL void trace_takes(const DevMessage* cell) {
-  Worker w = Worker::here();
-  if (w.e.trace_slots == 0) return;
-  atomicAdd_block(&w.s.traces[w.warp].handled, 1u);
-  if (cell != nullptr) trace_put(w, (u64)cell, (u64)TRACE_TAKEN << TRACE_KIND_SHIFT);
+  if (everwarp_tables.trace_slots == 0) return;
+  TraceHand& h = trace_hand();
+  atomicAdd_block(&h.handled, 1u);
+  if (cell != nullptr) trace_put(h, (u64)cell, (u64)TRACE_TAKEN << TRACE_KIND_SHIFT);
 }
 
 // One lane: it is about to send the message in a cell, if the mailbox has room. No call, because its caller is one.
 EW_FN void trace_sends(const DevMessage* cell) {
-  const Worker w = Worker::here();
-  if (w.e.trace_slots != 0) trace_put(w, clock_ns(), (u64)TRACE_SENT << TRACE_KIND_SHIFT | (u64)cell);
+  if (everwarp_tables.trace_slots != 0) trace_put(trace_hand(), clock_ns(), (u64)TRACE_SENT << TRACE_KIND_SHIFT | (u64)cell);
 }
 
 #else

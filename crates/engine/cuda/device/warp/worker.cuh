@@ -35,6 +35,7 @@ struct Debt {
 #ifdef EVERWARP_TRACE
 // The slice of a warp's time that is being traced; see warp/trace.cuh.
 struct TraceHand {
+  DevTrace* ring;  // its first entry, which has the number of entries that the warp has written
   u64 begin;
   u64 written;   // entries of the slices before it
   u64 handling;  // when the slice of handlers began
