@@ -11,6 +11,13 @@ use crate::address::ListenAddress;
 #[derive(Debug)]
 pub struct Socket(Infallible);
 
+impl Socket {
+    /// Whether the process that it was given to is asked for it.
+    pub fn is_asked_back(&self) -> bool {
+        match self.0 {}
+    }
+}
+
 /// What a caller waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, RecvFlags, SendFlags, SocketFlags, sockopt};
@@ -17,6 +17,7 @@ use crate::address::ListenAddress;
 pub struct Socket {
     fd: OwnedFd,
     number: u64,
+    asked_back: AtomicBool,
 }
 
 /// Numbers are never used again, unlike descriptors.
@@ -25,7 +26,23 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl Socket {
     pub(crate) fn new(fd: OwnedFd) -> Arc<Self> {
         let number = NEXT.fetch_add(1, Relaxed);
-        Arc::new(Self { fd, number })
+        let asked_back = AtomicBool::new(false);
+        Arc::new(Self {
+            fd,
+            number,
+            asked_back,
+        })
+    }
+
+    /// Asks the process that it was given to for it, or no longer. Nothing happens to the socket: the process learns of it when it
+    /// waits for bytes, and may go on.
+    pub fn ask_back(&self, asked: bool) {
+        self.asked_back.store(asked, Relaxed);
+    }
+
+    /// Whether the process that it was given to is asked for it.
+    pub fn is_asked_back(&self) -> bool {
+        self.asked_back.load(Relaxed)
     }
 
     /// A number that no other socket of this program has, or had.

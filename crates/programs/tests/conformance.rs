@@ -62,6 +62,7 @@ mod tasks;
 mod timers;
 
 use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use everwarp::Select;
@@ -265,7 +266,11 @@ fn main() {
     // A wrong limit is reported before all cases.
     limit();
     let gpu = needs_gpu(&everwarp::Device::open(Select::Cuda));
-    let adapter = Needed::look("an adapter of wgpu", &everwarp::Device::open(Select::Wgpu));
+    let opened = everwarp::Device::open(Select::Wgpu);
+    let software = (opened.as_ref().ok())
+        .and_then(everwarp::Device::adapter)
+        .is_some_and(|adapter| adapter.facts().software);
+    let adapter = Needed::look("an adapter of wgpu", &opened);
     let known = |case: &&str| all().any(|c| c.0 == *case);
     assert!(VALIDATED.iter().all(known), "every validated case exists");
     // What sets the adapter up for tests also says where the layers are.
@@ -277,7 +282,13 @@ fn main() {
     for way in &WAYS {
         for (case, _) in all().filter(|c| concerns(way, c.0)) {
             let name = format!("{}::{case}", way.name);
-            let trial = Trial::test(name, move || run_child(way, case));
+            // A GPU holds one resident engine, and an engine on the CPU uses all cores. But an adapter in software compiles a
+            // case's image on one core for most of its time.
+            let alone = way.engine != "wgpu" || !software;
+            let trial = Trial::test(name, move || {
+                let _turn = Turn::take(alone);
+                run_child(way, case)
+            });
             trials.push(match way.engine {
                 "cuda" => gpu.trial(trial),
                 "wgpu" if way.name == "wgpu_validated" => layers.trial(adapter.trial(trial)),
@@ -287,9 +298,26 @@ fn main() {
         }
     }
     let mut args = Arguments::from_args();
-    // One at a time: a GPU holds one resident engine, and an engine on the CPU uses all cores.
-    args.test_threads = Some(1);
+    // Turns say which cases run together.
+    args.test_threads = Some(2);
     libtest_mimic::run(&args, trials).exit();
+}
+
+/// The right to run a case, next to others or alone.
+enum Turn {
+    Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'static, ()>),
+    Together(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'static, ()>),
+}
+
+impl Turn {
+    fn take(alone: bool) -> Self {
+        static TURNS: RwLock<()> = RwLock::new(());
+        // A case that fails panics in a process of its own.
+        match alone {
+            true => Self::Alone(TURNS.write().unwrap_or_else(PoisonError::into_inner)),
+            false => Self::Together(TURNS.read().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
 }
 
 fn run_child(way: &Way, case: &str) -> Result<(), Failed> {

@@ -107,6 +107,28 @@ fn frames(nvrtc: &Nvrtc, image: &Image, architectures: &[u32]) -> Vec<String> {
         .collect()
 }
 
+/// Whether everything is compiled: the variable EVERWARP_ALL_ARCHITECTURES is set.
+fn compiles_all() -> bool {
+    std::env::var_os("EVERWARP_ALL_ARCHITECTURES").is_some()
+}
+
+/// Of these architectures those for which an image is compiled here: sm_90, which everwarp is measured on, unless everything is. ptxas
+/// takes ten to thirty seconds for each.
+fn some_of(architectures: &'static [u32]) -> &'static [u32] {
+    match compiles_all() {
+        true => architectures,
+        false => &[90],
+    }
+}
+
+/// How many of several images that are much alike are compiled: this many, unless everything is.
+fn some(images: usize) -> usize {
+    match compiles_all() {
+        true => usize::MAX,
+        false => images,
+    }
+}
+
 fn all_programs_together_compile_for_each_architecture(nvrtc: &Nvrtc) {
     let image = Image::of(standard().chain([&probe::PROGRAM]).collect());
     assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
@@ -128,51 +150,34 @@ fn watched_programs_compile(nvrtc: &Nvrtc, watch: fn(&mut Image)) {
         image
     };
     let image = watched(Image::of(standard().collect()));
-    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
-    for actors in [
-        actor_probe::PROBE.program(),
-        actor_services::SERVICES.program(),
-        counting::WIDE.program(),
-    ] {
+    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90])));
+    let image = watched(Image::of(vec![actor_probe::PROBE.program()]));
+    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90])));
+    let others = [actor_services::SERVICES.program(), counting::WIDE.program()];
+    for actors in others.into_iter().take(some(1)) {
         let image = watched(Image::of(vec![actors]));
         assert_no_frames(&frames(nvrtc, &image, &[90]));
     }
-    let image = watched(Image::of(vec![actor_probe::PROBE.program()]));
-    assert_no_frames(&frames(nvrtc, &image, &[80]));
 }
 
 fn programs_that_allocate_compile(nvrtc: &Nvrtc) {
     let alone = Image::of(vec![&heap_probe::PROGRAM]);
-    assert_no_frames(&frames(nvrtc, &alone, &[80, 90]));
+    assert_no_frames(&frames(nvrtc, &alone, some_of(&[80, 90])));
     // For sm_100 the calls of this program, which makes all of them, leave the kernel a few registers too few, so that it
     // spills some words.
-    compile(nvrtc, &alone, 100);
-}
-
-/// Of these architectures those for which an image of actors is compiled here: sm_90, which everwarp is measured on, unless the
-/// variable EVERWARP_ALL_ARCHITECTURES is set. ptxas takes half a minute for each.
-fn some_of(architectures: &'static [u32]) -> &'static [u32] {
-    match std::env::var_os("EVERWARP_ALL_ARCHITECTURES") {
-        Some(_) => architectures,
-        None => &[90],
+    if compiles_all() {
+        compile(nvrtc, &alone, 100);
     }
 }
 
 fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     let image = Image::of(vec![actor_probe::PROBE.program()]);
-    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90, 100])));
     // For sm_80, ptxas spills a register of this one.
     let image = Image::of(vec![actor_services::SERVICES.program()]);
     assert_no_frames(&frames(nvrtc, &image, some_of(&[90, 100])));
-    let image = Image::of(vec![actor_services::PARTS.program()]);
-    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90, 100])));
-    let image = Image::of(vec![actor_services::hosts().program()]);
-    assert_no_frames(&frames(nvrtc, &image, &[90]));
     let image = Image::of(vec![actor_groups::GROUPS.program()]);
     assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90, 100])));
-    // For sm_100, ptxas spills a register of the program with kinds of all sorts and one of the host.
-    let image = Image::of(vec![actor_groups::WITH_HOSTS.program()]);
-    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90])));
     // For sm_80, ptxas spills three registers of the program that has all kinds that fail.
     let image = Image::of(vec![actor_faults::FAULTS.program()]);
     assert_no_frames(&frames(nvrtc, &image, some_of(&[90, 100])));
@@ -180,6 +185,17 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
     compile(nvrtc, &Image::of(vec![actor_broker::BROKERS.program()]), 90);
     let image = Image::of(vec![counting::WIDE.program()]);
     assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90, 100])));
+    if !compiles_all() {
+        return;
+    }
+    // With kinds for actors of the host.
+    let image = Image::of(vec![actor_services::PARTS.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    let image = Image::of(vec![actor_services::hosts().program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[90]));
+    // For sm_100, ptxas spills a register of the program with kinds of all sorts and one of the host.
+    let image = Image::of(vec![actor_groups::WITH_HOSTS.program()]);
+    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
 }
 
 fn programs_of_actors_of_other_shapes_compile(nvrtc: &Nvrtc) {
@@ -193,7 +209,8 @@ fn programs_of_actors_of_the_registry_compile(nvrtc: &Nvrtc) {
     let actors = REGISTRY
         .into_iter()
         .filter(|entry| entry.runs_on(EngineKind::Cuda) && entry.program().has_actors());
-    assert_no_frames(&frames_alone(nvrtc, actors.map(|entry| entry.program())));
+    let programs = actors.map(|entry| entry.program()).take(some(4));
+    assert_no_frames(&frames_alone(nvrtc, programs));
 }
 
 /// Kinds of warp and block shape that use services.
@@ -206,10 +223,13 @@ fn programs_of_actors_of_warps_with_services_compile(nvrtc: &Nvrtc) {
     compile(nvrtc, &Image::of(vec![actor_broker::BLOCKS.program()]), 90);
 }
 
-/// The frames of images with one kind of warp or block shape of a program each.
+/// The frames of images with one kind of warp or block shape of a program each: of the first of each shape, unless everything is
+/// compiled.
 fn frames_of_wide_kinds(nvrtc: &Nvrtc, program: &ActorProgram) -> Vec<String> {
-    let kinds = program.kinds.iter().filter(|k| k.shape != Shape::Lane);
-    kinds
+    let of_shape = |shape| program.kinds.iter().filter(move |k| k.shape == shape);
+    [Shape::Warp, Shape::Block]
+        .into_iter()
+        .flat_map(|shape| of_shape(shape).take(some(1)))
         .flat_map(|kind| {
             let (name, kinds) = (program.name.clone(), vec![kind.clone()].into());
             let (source, params) = (program.device_source.clone(), program.params.clone());
@@ -238,9 +258,11 @@ fn programs_of_modules_compile(nvrtc: &Nvrtc) {
     }
     // Kinds with all that there is, and in three ways: each has turns of its own.
     let all = modules::keepers();
-    for arch in [80, 90, 100] {
-        compile(nvrtc, &Image::of(vec![all.program()]), arch);
-    }
+    frames(
+        nvrtc,
+        &Image::of(vec![all.program()]),
+        some_of(&[80, 90, 100]),
+    );
 }
 
 /// Handlers of ring kernels in CUDA C++ and from a module, together and alone.
@@ -254,13 +276,13 @@ fn ring_kernels_compile(nvrtc: &Nvrtc) {
         .into_iter()
         .map(|program| program.expect("small").expect("it has CUDA C++"))
         .collect();
-    for program in &programs {
+    for program in programs.iter().take(some(1)) {
         let alone = Image::of(vec![program.clone()]);
         assert_no_frames(&frames(nvrtc, &alone, &[90]));
     }
     programs.push(ring_module::ring_sums().cuda_program().expect("it has"));
     let all = Image::of(programs);
-    assert_no_frames(&frames(nvrtc, &all, &[80, 90, 100]));
+    assert_no_frames(&frames(nvrtc, &all, some_of(&[80, 90, 100])));
 }
 
 /// The frames of images with one program each.
@@ -275,14 +297,14 @@ fn each_program_compiles_alone(nvrtc: &Nvrtc) {
 }
 
 fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
-    assert_no_frames(&frames_alone(nvrtc, benchmarks()));
+    assert_no_frames(&frames_alone(nvrtc, benchmarks().take(some(1))));
     let image = Image::of(standard().chain(benchmarks()).collect());
-    assert_no_frames(&frames(nvrtc, &image, &[80, 90]));
+    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90])));
 }
 
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
-    assert_no_frames(&frames(nvrtc, &both, &[80, 90, 100]));
+    assert_no_frames(&frames(nvrtc, &both, some_of(&[80, 90, 100])));
     for program in [&arrivals::PROGRAM, &echo::PROGRAM, &naps::PROGRAM] {
         let alone = Image::of(vec![program]);
         assert_no_frames(&frames(nvrtc, &alone, &[90]));

@@ -45,7 +45,7 @@ impl Program {
         let both = [(self.fd, For::Read), (self.fd, For::Write)];
         let wanted = if left > 0 { &both[..] } else { &both[..1] };
         match wasi::wait_any(wanted, PROGRAM_LIMIT) {
-            Ok(Some(0)) => Some(Step::Gives),
+            Ok(Some(ready)) if ready.which == 0 => Some(Step::Gives),
             Ok(Some(_)) => Some(Step::Takes),
             _ => None,
         }
@@ -220,11 +220,13 @@ impl Relay<'_> {
         // Without a length the end of the connection is the end of the body.
         let keep = request.keep && (head.length.is_some() || chunked || silent);
         let mut answer = Head::new(head.status, keep);
-        answer.fields = head.fields;
+        for (name, value) in &head.fields {
+            answer = answer.with(name, value);
+        }
         if chunked {
             answer = answer.with("Transfer-Encoding", "chunked");
         } else if let Some(length) = head.length {
-            answer = answer.with("Content-Length", length);
+            answer = answer.with_length(length);
         }
         answer.send(self.wire)?;
         let body = Body {

@@ -29,13 +29,32 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year + 400 * era + u64::from(month <= 2), month, day)
 }
 
+/// Adds a number of two digits.
+fn add_two(text: &mut String, number: u64) {
+    for digit in [number / 10 % 10, number % 10] {
+        text.push(char::from(b'0' + digit as u8));
+    }
+}
+
 /// A date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) fn format(seconds: u64) -> String {
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize - 1]);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
+    let mut text = String::with_capacity(32);
+    text += weekday;
+    text += ", ";
+    add_two(&mut text, day);
+    for piece in [" ", month, " ", &year.to_string(), " "] {
+        text += piece;
+    }
+    add_two(&mut text, of_day / 3600);
+    text += ":";
+    add_two(&mut text, of_day / 60 % 60);
+    text += ":";
+    add_two(&mut text, of_day % 60);
+    text += " GMT";
+    text
 }
 
 /// The seconds of a date in the form that [`format`] writes; other forms are obsolete and not understood.

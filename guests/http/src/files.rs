@@ -201,7 +201,7 @@ pub(crate) fn answer(wire: &mut Wire, request: &Request, directory: &str) -> Res
     let head = |status| {
         Head::new(status, request.keep)
             .with("ETag", &version.tag)
-            .with("Last-Modified", date::format(version.modified))
+            .with("Last-Modified", &date::format(version.modified))
             .with("Accept-Ranges", "bytes")
     };
     if version.is_refused(request) {
@@ -219,19 +219,19 @@ pub(crate) fn answer(wire: &mut Wire, request: &Request, directory: &str) -> Res
         Part::Range(first, last) => {
             let range = format!("bytes {first}-{last}/{length}");
             (
-                head(206).with("Content-Range", range),
+                head(206).with("Content-Range", &range),
                 first,
                 last - first + 1,
             )
         }
         Part::Beyond => {
-            let head = head(416).with("Content-Range", format!("bytes */{length}"));
-            head.with("Content-Length", 0).send(wire)?;
+            let head = head(416).with("Content-Range", &format!("bytes */{length}"));
+            head.with_length(0).send(wire)?;
             return Ok(request.keep);
         }
     };
     head.with("Content-Type", content_type(&path))
-        .with("Content-Length", count)
+        .with_length(count)
         .send(wire)?;
     if request.method == "HEAD" {
         return Ok(request.keep);

@@ -1,7 +1,7 @@
 //! An HTTP/1.1 server for one connection, which is its standard input and output: a process of `everwarp serve`, or of
 //! `everwarp run http.wasm --listen PORT --per-connection`. `http [--files DIR] [--route /PATH]...` answers with the files
 //! beneath a directory, and for the paths of routes by the programs that the host knows by these names. With
-//! `--idle-status CODE` it exits with that code when no request comes, and leaves the connection to the host.
+//! `--idle-status CODE` it exits with that code when no request comes or the host asks for the connection, and leaves that to the host.
 //!
 //! The host moves bytes; everything about HTTP is here.
 
@@ -14,7 +14,7 @@ mod wasi;
 mod wire;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use request::{Next, Request, Wrong};
 use response::send_status;
@@ -24,9 +24,6 @@ use wire::{Broken, Wire};
 const BODY_MOST: u64 = 16 << 20;
 /// Requests of one connection.
 const REQUESTS_MOST: u32 = 100_000;
-/// How long a process serves a connection that is never idle, so that other connections get their turn. A client waits for
-/// seconds at most, and to start a process takes some 50 us.
-const TURN: Duration = Duration::from_millis(500);
 /// How long a connection may be idle between two requests, and how long until it is handed back.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_millis(250);
@@ -93,10 +90,9 @@ fn answer(wire: &mut Wire, site: &Site, request: &Request) -> Result<bool, Wrong
 fn serve(wire: &mut Wire, site: &Site) -> Result<bool, Wrong> {
     let hands_back = site.idle_status.is_some();
     let limit = if hands_back { LINGER } else { IDLE_LIMIT };
-    let begin = Instant::now();
     for _ in 0..REQUESTS_MOST {
-        // What was read and not used would be lost.
-        if hands_back && wire.ready().is_empty() && begin.elapsed() >= TURN {
+        // Others wait for their turn. What was read and not used would be lost.
+        if hands_back && wire.is_asked_back() && wire.ready().is_empty() {
             wire.flush()?;
             return Ok(true);
         }

@@ -14,6 +14,8 @@ const WRITE: u64 = 2;
 const MONOTONIC: u64 = 1;
 const NONBLOCK: u16 = 4;
 const SHUT_WRITE: u8 = 2;
+/// The flag of an event by which the host asks for a connection.
+const ASKED_BACK: u64 = 1 << 8;
 
 #[link(wasm_import_module = "wasi_snapshot_preview1")]
 unsafe extern "C" {
@@ -43,13 +45,21 @@ fn check(errno: u16) -> io::Result<()> {
     }
 }
 
-/// Waits until a descriptor is ready; `false` if the time is over first.
-pub(crate) fn wait(fd: u32, what: For, limit: Duration) -> io::Result<bool> {
-    Ok(wait_any(&[(fd, what)], limit)?.is_some())
+/// A descriptor that is ready.
+pub(crate) struct Ready {
+    /// Which of those that were waited for.
+    pub(crate) which: usize,
+    /// It is a connection, and the host asks for it.
+    pub(crate) asked_back: bool,
 }
 
-/// Waits until one of up to two descriptors is ready, and returns which; `None` if the time is over first.
-pub(crate) fn wait_any(any: &[(u32, For)], limit: Duration) -> io::Result<Option<usize>> {
+/// Waits until a descriptor is ready; `None` if the time is over first.
+pub(crate) fn wait(fd: u32, what: For, limit: Duration) -> io::Result<Option<Ready>> {
+    wait_any(&[(fd, what)], limit)
+}
+
+/// Waits until one of up to two descriptors is ready; `None` if the time is over first.
+pub(crate) fn wait_any(any: &[(u32, For)], limit: Duration) -> io::Result<Option<Ready>> {
     let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     // Subscriptions of six words: user data, kind, then what is waited for. The clock is the first.
     let mut list = [[0_u64; 6]; 3];
@@ -73,8 +83,11 @@ pub(crate) fn wait_any(any: &[(u32, For)], limit: Duration) -> io::Result<Option
         )
     };
     check(polled)?;
-    let mut ready = events[..count].iter().map(|event| event[0]);
-    Ok(ready.find(|tag| *tag != THE_TIME).map(|at| at as usize))
+    let ready = events[..count].iter().find(|event| event[0] != THE_TIME);
+    Ok(ready.map(|event| Ready {
+        which: event[0] as usize,
+        asked_back: event[3] & ASKED_BACK != 0,
+    }))
 }
 
 /// Lets writes to a descriptor return instead of waiting, if it is a connection.

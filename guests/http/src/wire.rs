@@ -32,8 +32,11 @@ pub(crate) enum Broken {
 /// A connection with the bytes that were read and not used.
 pub(crate) struct Wire {
     buffer: Vec<u8>,
+    /// Of the buffer, what was used up, and what was read.
     used: usize,
+    end: usize,
     out: Vec<u8>,
+    asked_back: bool,
 }
 
 impl Wire {
@@ -42,45 +45,59 @@ impl Wire {
         Self {
             buffer: Vec::new(),
             used: 0,
+            end: 0,
             out: Vec::new(),
+            asked_back: false,
         }
+    }
+
+    /// Whether the host has asked for the connection.
+    pub(crate) fn is_asked_back(&self) -> bool {
+        self.asked_back
     }
 
     /// The bytes that were read and not used.
     pub(crate) fn ready(&self) -> &[u8] {
-        &self.buffer[self.used..]
+        &self.buffer[self.used..self.end]
     }
 
     /// Uses bytes up.
     pub(crate) fn use_up(&mut self, count: usize) {
         self.used += count;
-        if self.used == self.buffer.len() {
-            self.buffer.clear();
-            self.used = 0;
+        if self.used == self.end {
+            (self.used, self.end) = (0, 0);
         }
     }
 
     /// Reads more bytes.
     pub(crate) fn more(&mut self, until: Instant) -> Result<(), Broken> {
+        self.more_within(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Reads more bytes, which are to come within a time.
+    pub(crate) fn more_within(&mut self, limit: Duration) -> Result<(), Broken> {
         // What was answered so far goes out before the peer is waited for.
         self.flush()?;
-        let left = until.saturating_duration_since(Instant::now());
-        match wasi::wait(INPUT, For::Read, left) {
-            Ok(true) => {}
-            Ok(false) => return Err(Broken::Late),
+        match wasi::wait(INPUT, For::Read, limit) {
+            Ok(Some(ready)) => self.asked_back |= ready.asked_back,
+            Ok(None) => return Err(Broken::Late),
             Err(_) => return Err(Broken::Failed),
         }
         if self.used > 0 {
-            self.buffer.drain(..self.used);
+            self.buffer.copy_within(self.used..self.end, 0);
+            self.end -= self.used;
             self.used = 0;
         }
-        let before = self.buffer.len();
-        self.buffer.resize(before + READ, 0);
-        let read = raw(INPUT).read(&mut self.buffer[before..]);
-        self.buffer.truncate(before + *read.as_ref().unwrap_or(&0));
-        match read {
+        // It never becomes shorter, so that bytes are cleared once and not before each read.
+        if self.buffer.len() < self.end + READ {
+            self.buffer.resize(self.end + READ, 0);
+        }
+        match raw(INPUT).read(&mut self.buffer[self.end..]) {
             Ok(0) => Err(Broken::End),
-            Ok(_) => Ok(()),
+            Ok(read) => {
+                self.end += read;
+                Ok(())
+            }
             Err(_) => Err(Broken::Failed),
         }
     }
@@ -104,7 +121,7 @@ impl Wire {
                 Ok(bytes) => sent += bytes,
                 Err(error)
                     if error.kind() == ErrorKind::WouldBlock
-                        && wasi::wait(OUTPUT, For::Write, WRITE_LIMIT).unwrap_or(false) => {}
+                        && matches!(wasi::wait(OUTPUT, For::Write, WRITE_LIMIT), Ok(Some(_))) => {}
                 // A part is missing from now on, so nothing may follow: no other answer, and no other process.
                 Err(_) => return Err(Broken::Failed),
             }

@@ -29,6 +29,7 @@ use super::idle::{Idle, Spare, raise_descriptors};
 use super::plan::Plan;
 use super::routes::{Launch, Routes};
 use super::tally::Tally;
+use super::turns::Turns;
 use crate::error::CliError;
 
 /// How long nothing is accepted after the system has refused a descriptor and no process has ended since.
@@ -315,21 +316,30 @@ fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resu
     let most = plan.instances as usize;
     let command = plan.command(host);
     let (mut idle, spare) = (Idle::default(), Spare::new());
+    let mut turns = Turns::default();
     let (mut ready, mut refused) = (Vec::new(), Refusals::default());
     while !gate.draining.load(SeqCst) {
         let (accepted, error) = accept(listeners, BATCH, |listener| spare.check(listener.socket()));
         let more = accepted.len() == BATCH;
         let handed_back = std::mem::take(&mut *lock(&gate.handed_back));
+        handed_back
+            .iter()
+            .for_each(|connection| turns.end(connection));
         for connection in accepted.into_iter().chain(handed_back) {
             // One that cannot be watched, because the system is short of memory, is closed; the others go on.
             drop(idle.add(connection, &gate.reactor));
         }
         let room = most.saturating_sub(gate.live.load(SeqCst)).min(BATCH);
         let starting = idle.take_ready(room, &gate.reactor);
+        let now = Instant::now();
         if !starting.is_empty() {
+            starting
+                .iter()
+                .for_each(|connection| turns.begin(connection, now));
             start(plan, (&command, gate, tasks), &starting, true)?;
         }
-        let mut until = idle.close_old(Instant::now());
+        let wanted = turns.ask(idle.ready(), now);
+        let mut until = [idle.close_old(now), wanted].into_iter().flatten().min();
         if refused.note(error) {
             // A refused listener stays ready, so it is not watched for a while.
             let pause = Instant::now() + PAUSE;
@@ -337,7 +347,7 @@ fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resu
         } else {
             watch_listeners(gate, listeners)?;
         }
-        if more || (!starting.is_empty() && idle.has_ready()) {
+        if more || (!starting.is_empty() && idle.ready() > 0) {
             gate.reactor.wake();
         }
         // A connection that is held here would stay open after its process has ended.
@@ -348,6 +358,7 @@ fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resu
             .map_err(CliError::Connections)?;
         idle.note_ready(&ready);
     }
+    turns.ask_for_all();
     // Nothing is lost with those that have sent nothing; the others are answered if there is room.
     let room = most.saturating_sub(gate.live.load(SeqCst));
     let last = idle.take_ready(room, &gate.reactor);

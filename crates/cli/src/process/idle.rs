@@ -100,9 +100,9 @@ impl Idle {
         }
     }
 
-    /// Whether there are connections with something to be read.
-    pub(super) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// How many connections have something to be read.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
     }
 
     /// Takes up to `most` connections that have bytes. Those whose peers have left without a word are closed.
@@ -171,7 +171,7 @@ mod tests {
             idle.note_ready(&ready(&reactor));
         }
         let none = idle.take_ready(0, &reactor);
-        assert!(none.is_empty() && idle.has_ready());
+        assert!(none.is_empty() && idle.ready() == 2);
         let taken = idle.take_ready(5, &reactor);
         let taken: Vec<_> = taken.iter().map(|own| own.socket().number()).collect();
         assert_eq!(taken, [numbers[2], numbers[0]]);
@@ -189,8 +189,8 @@ mod tests {
         idle.add(own, &reactor).expect("it is watched");
         drop(peer);
         idle.note_ready(&ready(&reactor));
-        assert!(idle.has_ready() && idle.take_ready(1, &reactor).is_empty());
-        assert!(!idle.has_ready());
+        assert!(idle.ready() == 1 && idle.take_ready(1, &reactor).is_empty());
+        assert_eq!(idle.ready(), 0);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod routes;
 mod run;
 mod signal;
 mod tally;
+mod turns;
 mod watch;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The twin of `guests/http/src/wire.rs` in memory: a peer that has sent all its segments, and then ended its half.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why the connection cannot go on.
 #[allow(dead_code, reason = "a peer in memory is never late and never fails")]
@@ -42,6 +42,10 @@ impl Wire {
         let next = self.segments.pop_front().ok_or(Broken::End)?;
         self.buffer.extend(next);
         Ok(())
+    }
+
+    pub(crate) fn more_within(&mut self, _: Duration) -> Result<(), Broken> {
+        self.more(Instant::now())
     }
 
     pub(crate) fn put(&mut self, _: &[u8]) -> Result<(), Broken> {

@@ -318,6 +318,49 @@ fn clients_that_never_pause_take_turns() {
     server.end();
 }
 
+/// A client that never pauses is answered until its connection is asked for, and loses no answer.
+#[test]
+fn a_signal_ends_a_connection_that_is_never_idle_between_two_answers() {
+    let folder = site();
+    let server = Server::with_files(folder.path(), &["--drain", "600"]);
+    let mut peer = server.connect();
+    let mut answered = 0;
+    // A request that comes after the last answer is lost.
+    let ends = |error: &std::io::Error| {
+        matches!(
+            error.kind(),
+            std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe
+        )
+    };
+    'requests: loop {
+        if answered == 100 {
+            server.signal(Signal::TERM);
+        }
+        if let Err(error) = peer.write_all(b"GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n") {
+            assert!(ends(&error), "{error}");
+            break;
+        }
+        let mut answer = String::new();
+        while !answer.ends_with("0123456789") {
+            let mut some = [0; 1000];
+            let bytes = match peer.read(&mut some) {
+                Ok(bytes) => bytes,
+                Err(error) if ends(&error) => 0,
+                Err(error) => panic!("{error}"),
+            };
+            if bytes == 0 {
+                assert_eq!(answer, "", "a part of an answer");
+                break 'requests;
+            }
+            answer += std::str::from_utf8(&some[..bytes]).expect("it is text");
+        }
+        assert_eq!(statuses(&answer), [200]);
+        answered += 1;
+    }
+    assert!(answered > 100, "{answered} answers");
+    assert_eq!(server.output().status.code(), Some(0));
+}
+
 /// More processes wait for their clients than the CPU engine has room for by default.
 #[test]
 fn fifteen_hundred_busy_connections_have_a_process_each() {

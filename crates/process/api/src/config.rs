@@ -97,11 +97,11 @@ impl Default for HostConfig {
 pub enum Tier {
     /// All of them: no process waits for the compiler after the start.
     Best,
-    /// Of a large module, those that its processes are likely to call, if that is known from a rehearsal ([`Rehearsal`](crate::Rehearsal))
-    /// now or in an earlier program, and those that the image had in earlier programs. The others are compiled while processes run; a
-    /// process that calls one that is not there yet waits for it. Where nothing is known all functions are compiled, as with
-    /// [`Best`](Self::Best), and so are those of modules that have threads, import `everwarp:gpu` or come with machine code, and of all
-    /// modules where memories are interleaved.
+    /// Of a large module, those that its processes are likely to call, if that is known from a rehearsal
+    /// ([`Rehearsal`](crate::Rehearsal)), and those that the image had in earlier programs. A rehearsal of an earlier program counts
+    /// for processes that are given the same. The others are compiled while processes run; a process that calls one that is not there
+    /// yet waits for it. Where nothing is known all functions are compiled, as with [`Best`](Self::Best), and so are those of modules
+    /// that have threads, import `everwarp:gpu` or come with machine code, and of all modules where memories are interleaved.
     #[default]
     Lazy,
     /// Of any module, as few as possible, and later only those that processes ask for. It is there for tests.

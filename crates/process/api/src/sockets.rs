@@ -42,6 +42,23 @@ pub fn filetype_of(transport: Transport) -> u8 {
     }
 }
 
+/// `eventrwflags`: the peer has hung up, or there is no more.
+pub const HANGUP: u16 = 1;
+/// `eventrwflags` that WASI does not have: others wait for the place of this connection, and a process that can hand it back is
+/// asked to.
+pub const ASKED_BACK: u16 = 1 << 8;
+
+/// The `eventrwflags` of an event of a socket.
+pub fn event_flags(socket: &Socket, hung_up: bool) -> u16 {
+    let hung_up = if hung_up { HANGUP } else { 0 };
+    let asked_back = if socket.is_asked_back() {
+        ASKED_BACK
+    } else {
+        0
+    };
+    hung_up | asked_back
+}
+
 /// `riflags`: the bytes stay to be received again.
 pub const PEEK: u32 = 1;
 /// `riflags`: wait until the whole buffer is full, or the stream ends.

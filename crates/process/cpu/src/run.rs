@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use everwarp_process::{Connection, Exit, ExitStatus, Input};
@@ -126,11 +126,14 @@ fn numbers(
 /// Runs `work` unless the switch is thrown, which drops it wherever it waits.
 async fn unless_killed<T>(switch: &KillSwitch, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut killed) = (pin!(work), pin!(switch.thrown()));
-    let mut waits = false;
+    let mut woken: Option<Waker> = None;
     poll_fn(|cx| {
         // Once it waits for the switch, the switch wakes this task. It need not be asked each time that something else does.
+        let waits = woken
+            .as_ref()
+            .is_some_and(|woken| woken.will_wake(cx.waker()));
         if !waits || switch.is_thrown() {
-            waits = true;
+            woken = Some(cx.waker().clone());
             if killed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
@@ -317,7 +320,8 @@ fn store(linked: &InstancePre<Guest>, guest: Guest, process: &Arc<Process>) -> S
             (false, false) => UpdateDeadline::Continue(1),
         })
     });
-    store.set_epoch_deadline(1);
+    // A process that starts has its thread for at least one whole interval, so that it comes to its first wait.
+    store.set_epoch_deadline(2);
     let noted = Arc::clone(process);
     match &group {
         None => store.call_hook(move |store, hook| {

@@ -8,12 +8,16 @@
 //! A process that has once waited for a socket keeps no thread any more, also while it computes. On a busy server some
 //! such process computes at any time, and no further one would ever start.
 //!
+//! A process that starts runs until it first waits before the others of the thread go on. If it had to wait for a turn of each of
+//! them first, a thread with hundreds would start few in a second, and a server's clients would wait for them.
+//!
 //! Processes that share a thread take turns while they compute: the epoch moves on, and compiled code yields when it
 //! does. A process that has its thread to itself is not interrupted.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -25,6 +29,9 @@ use crate::epoch;
 use crate::process::{Process, bare_exit, host_call_failed};
 use crate::scheduler::{Scheduler, WorkerSeat};
 use crate::worker_load::WorkerLoad;
+
+/// How many processes a thread starts before its others go on.
+const STARTS: u32 = 4;
 
 /// Waits for the first of three futures.
 async fn first_of<T>(
@@ -45,6 +52,11 @@ async fn first_of<T>(
     .await
 }
 
+/// The exit of a process whose host call has panicked, which is a defect. Waiters get it like any other.
+fn panicked() -> Exit {
+    bare_exit(host_call_failed("the host call panicked".to_owned()))
+}
+
 /// A worker thread and its processes.
 struct Worker {
     scheduler: Arc<Scheduler>,
@@ -54,16 +66,36 @@ struct Worker {
 }
 
 impl Worker {
-    /// Starts a process, unless it was killed in the queue.
-    fn start(&mut self, process: Arc<Process>) {
+    /// Starts a process, unless it was killed in the queue, and runs it until it first waits.
+    async fn start(&mut self, process: Arc<Process>) {
         let Some(work) = process.start() else {
             return;
         };
-        let running = work.start(Arc::clone(&process), Arc::clone(&self.load));
-        let handle = self.tasks.spawn_local(running);
-        self.processes.insert(handle.id(), process);
+        let mut running = work.start(Arc::clone(&process), Arc::clone(&self.load));
         if self.load.add() {
             epoch::demand();
+        }
+        let begin = poll_fn(|cx| {
+            let poll = AssertUnwindSafe(|| running.as_mut().poll(cx));
+            Poll::Ready(catch_unwind(poll))
+        });
+        match begin.await {
+            Ok(Poll::Pending) => {
+                let handle = self.tasks.spawn_local(running);
+                self.processes.insert(handle.id(), process);
+            }
+            Ok(Poll::Ready(exit)) => self.end(&process, exit),
+            Err(_) => self.end(&process, panicked()),
+        }
+    }
+
+    /// A process of this thread has ended.
+    fn end(&self, process: &Process, exit: Exit) {
+        if self.load.remove() {
+            epoch::release();
+        }
+        if process.finish(exit) {
+            epoch::release();
         }
     }
 
@@ -72,36 +104,32 @@ impl Worker {
         let Some(joined) = self.tasks.join_next_with_id().await else {
             return;
         };
-        // A panic in a host call is a defect, but the waiters for this process must learn of its end.
         let (id, exit) = match joined {
             Ok((id, exit)) => (id, exit),
-            Err(panic) => {
-                let status = host_call_failed("the host call panicked".to_owned());
-                (panic.id(), bare_exit(status))
-            }
+            Err(panic) => (panic.id(), panicked()),
         };
-        if self.load.remove() {
-            epoch::release();
-        }
         let process = self.processes.remove(&id).expect("it was started here");
-        if process.finish(exit) {
-            epoch::release();
-        }
+        self.end(&process, exit);
     }
 
     /// Runs processes until the scheduler has none for this thread any more.
     async fn run(mut self) {
+        let mut starts = 0;
         loop {
             if self.tasks.is_empty() {
                 match self.scheduler.next() {
-                    Some(process) => self.start(process),
+                    Some(process) => self.start(process).await,
                     None => return,
                 }
                 continue;
             }
             let room = self.load.has_room();
             if room && let Some(process) = self.scheduler.try_next() {
-                self.start(process);
+                self.start(process).await;
+                starts = (starts + 1) % STARTS;
+                if starts == 0 {
+                    tokio::task::yield_now().await;
+                }
                 continue;
             }
             let (scheduler, load) = (Arc::clone(&self.scheduler), Arc::clone(&self.load));

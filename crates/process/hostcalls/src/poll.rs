@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use everwarp_contract::hostcall::Fd;
 use everwarp_engine::sync::lock;
 use everwarp_io::{Interest, Socket};
+use everwarp_process::sockets::{HANGUP, event_flags};
 
 use crate::errno::{Errno, Result};
 use crate::input::Readiness;
@@ -19,9 +20,6 @@ const SUBSCRIPTION: usize = 48;
 const CLOCK: u8 = 0;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
-
-/// `eventrwflags`: the other end has hung up, or there is no more.
-const HANGUP: u16 = 1;
 
 /// The process's clocks when it called, in nanoseconds: absolute timeouts are measured from them.
 #[derive(Clone, Copy)]
@@ -213,7 +211,7 @@ fn ready(descriptor: &Descriptor, interest: Interest) -> Option<(u8, Result<(u64
         Descriptor::Endpoint(_) if interest.read => socket.available(),
         _ => 1,
     };
-    let flags = if readiness.hung_up { HANGUP } else { 0 };
+    let flags = event_flags(socket, readiness.hung_up);
     Some((kind, Ok((bytes, flags))))
 }
 

@@ -15,7 +15,7 @@ namespace ew {
 
 #ifdef EVERWARP_TRACE
 
-// What the calling warp has at hand. The pointer to its ring is among it, because those who send messages have no registers to compute it.
+// What the calling warp has at hand, with the pointer to its ring: a turn that sends a message has no registers to compute it.
 EW_FN TraceHand& trace_hand() { return shared().traces[threadIdx.x / WARP]; }
 
 // Any lane of the warp, which has a ring: writes an entry over the oldest one.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use everwarp_contract::errno;
 use everwarp_io::Interest;
-use everwarp_process::sockets::errno_of;
+use everwarp_process::sockets::{errno_of, event_flags};
 use wasmtime::{Caller, Result};
 use wasmtime_wasi::cli::StdinStream;
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as p1;
@@ -29,8 +29,6 @@ use crate::watch::Memory;
 const CLOCK: u8 = 0;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
-/// In an event's flags: the other end sends no more.
-const HANGUP: u64 = 1;
 /// Bytes of a subscription and of an event.
 const SUBSCRIPTION: usize = 48;
 const EVENT: usize = 32;
@@ -115,13 +113,14 @@ fn socket_event(
     trusting: bool,
 ) -> Option<Event> {
     let kind = if interest.read { READ } else { WRITE };
+    let flags = |hung_up| u64::from(event_flags(open.socket(), hung_up));
     let watch = watch(guest, open);
     match watch.map_or(Memory::Unknown, |watch| watch.memory(interest)) {
         Memory::Nothing if trusting => return None,
         Memory::Happened { ended: false } if interest.read => {
             let bytes = open.socket().available();
             if bytes > 0 {
-                return Some((0, kind, bytes, 0));
+                return Some((0, kind, bytes, flags(false)));
             }
         }
         _ => {}
@@ -138,7 +137,7 @@ fn socket_event(
                 SocketKind::Endpoint(_) if interest.read => open.socket().available(),
                 _ => 1,
             };
-            Some((0, kind, bytes, if ready.hung_up { HANGUP } else { 0 }))
+            Some((0, kind, bytes, flags(ready.hung_up)))
         }
         Ok(_) => {
             watch.inspect(|watch| watch.found_nothing(interest));

@@ -8,6 +8,7 @@ use everwarp_contract::errno as e;
 use everwarp_contract::hostcall::{HOSTCALL_LATER, HOSTCALL_PATIENT, number};
 use everwarp_hostcalls::{Config, ExitReason, GivenConnection, Own};
 use everwarp_process::net::{LaunchError, Launcher};
+use everwarp_process::sockets::ASKED_BACK;
 use everwarp_process::{Connection, EventSources, Events, Listener, Pid};
 
 use crate::world::{DIR, Process, World};
@@ -231,10 +232,11 @@ fn ready(userdata: u64, kind: u8, fd: u64) -> Vec<u8> {
 }
 
 /// User data, kind, bytes and flags of each event.
-fn events(data: &[u8]) -> Vec<(u64, u8, u64, u8)> {
+fn events(data: &[u8]) -> Vec<(u64, u8, u64, u16)> {
     let (events, _) = data.as_chunks::<32>();
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-    let event = |b: &[u8; 32]| (word(&b[..8]), b[10], word(&b[16..24]), b[24]);
+    let flags = |b: &[u8; 32]| u16::from_le_bytes([b[24], b[25]]);
+    let event = |b: &[u8; 32]| (word(&b[..8]), b[10], word(&b[16..24]), flags(b));
     events.iter().map(event).collect()
 }
 
@@ -316,6 +318,31 @@ fn poll_reports_connections_bytes_room_and_ends() {
         &[1],
         ready(7, 2, LISTENER),
     );
+}
+
+#[test]
+fn a_process_learns_with_its_events_that_its_connection_is_asked_for() {
+    let world = World::new(2048, 4096, std::io::empty());
+    let (own, peer) = Connection::pair().expect("two descriptors");
+    let config = Config {
+        own: vec![Own {
+            connection: GivenConnection::new(Some(own.clone())),
+            ..Own::default()
+        }],
+        ..Config::default()
+    };
+    let process = world.open(1, 1, config);
+    let poll = |userdata| {
+        let input = ready(userdata, 1, 0);
+        let ask = process.request(number::POLL_ONEOFF | PATIENT, &[1], &input);
+        events(&world.device.receive(world.device.send(&ask)).data)
+    };
+    peer.send(b"four").expect("there is room");
+    assert_eq!(poll(1), [(1, 1, 4, 0)]);
+    own.socket().ask_back(true);
+    assert_eq!(poll(2), [(2, 1, 4, ASKED_BACK)]);
+    own.socket().ask_back(false);
+    assert_eq!(poll(3), [(3, 1, 4, 0)]);
 }
 
 #[test]
