@@ -358,10 +358,14 @@ fn accept_idle(plan: &Plan<'_>, host: &Host, gate: &Gate, tasks: &Tasks) -> Resu
             .map_err(CliError::Connections)?;
         idle.note_ready(&ready);
     }
-    turns.ask_for_all();
     // Nothing is lost with those that have sent nothing; the others are answered if there is room.
     let room = most.saturating_sub(gate.live.load(SeqCst));
     let last = idle.take_ready(room, &gate.reactor);
+    // The last ones too: a client that never pauses would keep its process until the time to drain is over.
+    let now = Instant::now();
+    last.iter()
+        .for_each(|connection| turns.begin(connection, now));
+    turns.ask_for_all();
     match last.is_empty() {
         true => Ok(()),
         false => Ok(start(plan, (&command, gate, tasks), &last, true)?),

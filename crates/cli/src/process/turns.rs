@@ -9,7 +9,7 @@ use everwarp::process::Connection;
 use everwarp_io::Socket;
 
 /// How long a connection is served before it is asked for.
-pub(super) const TURN: Duration = Duration::from_millis(500);
+const TURN: Duration = Duration::from_millis(500);
 /// How often it is looked for such connections.
 const LOOK: Duration = Duration::from_millis(10);
 /// Turns that are kept before those are forgotten whose connections are closed.
