@@ -478,13 +478,16 @@ impl ActorSystem {
     }
     /// Replaces the fault of a handler by an error that says what to do.
     pub(crate) fn explain(&self, error: Error) -> ActorError {
-        let Error::Fault {
-            detail,
-            ref function,
-            ..
-        } = error
-        else {
-            return error.into();
+        let (function, detail) = match &error {
+            Error::Fault {
+                function, detail, ..
+            } => (&**function, *detail),
+            // Another thread has got the fault.
+            Error::Lost { .. } => match self.engine.fault() {
+                Some(fault) => fault,
+                None => return error.into(),
+            },
+            _ => return error.into(),
         };
         let function = function.rsplit('/').next().unwrap_or_default();
         // What a closure of the host has done has the number of its kind.

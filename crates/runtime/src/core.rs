@@ -42,6 +42,8 @@ pub(crate) struct EngineCore {
     pub(crate) outside: AtomicU64,
     /// The message of the error that ended the engine.
     pub(crate) failure: OnceLock<String>,
+    /// The function and the detail of the fault that it ended with, if it was one.
+    pub(crate) fault: OnceLock<(String, u64)>,
     /// Completions of tokens that were not in flight, and the first such token.
     pub(crate) bogus_completions: AtomicU64,
     pub(crate) bogus_token: OnceLock<TokenId>,
@@ -81,6 +83,7 @@ impl EngineCore {
             stopped: AtomicBool::new(false),
             outside: AtomicU64::new(0),
             failure: OnceLock::new(),
+            fault: OnceLock::new(),
             bogus_completions: AtomicU64::new(0),
             bogus_token: OnceLock::new(),
             wakers: AtomicUsize::new(0),
@@ -129,6 +132,12 @@ impl EngineCore {
 
     /// Remembers why the engine ended and wakes all futures, which would wait for ever.
     pub(crate) fn fail(&self, error: Error) -> Error {
+        if let Error::Fault {
+            function, detail, ..
+        } = &error
+        {
+            let _ = self.fault.set((function.clone(), *detail));
+        }
         let _ = self.failure.set(error.to_string());
         self.wake_all();
         error

@@ -147,12 +147,14 @@ pub struct Publisher {
 pub struct Addition {
     /// The parts.
     pub parts: Vec<LinkedPart>,
-    /// What writes the addresses of its functions into variables of the image.
+    /// What writes the addresses of its functions into variables of the image, of earlier additions, or of its own.
     pub gives: Vec<Publisher>,
     /// What takes addresses from there: after the publishers of this addition, and again after those of later ones.
     pub takes: Vec<Publisher>,
     /// The names of the functions that the engine has from then on. Others stand for functions of the image or of other additions.
     pub functions: BTreeSet<Arc<str>>,
+    /// What the names of other such functions begin with.
+    pub prefixes: BTreeSet<Arc<str>>,
     /// The most bytes of stack that a function takes which stands for another one.
     pub bridge_bytes: u32,
     /// The stack that each thread of the device gets, in bytes.

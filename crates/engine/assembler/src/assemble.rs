@@ -31,6 +31,9 @@ pub struct Target {
     pub arch: u32,
     /// The most registers that a function may use.
     pub registers: u32,
+    /// Nothing is optimized, so that functions need no constants of their own: other code has them for lists of branches, which the
+    /// assembler makes of comparisons.
+    pub plain: bool,
 }
 
 /// The lowest priority.
@@ -266,6 +269,7 @@ impl Assembler {
                 .arg("-c")
                 .arg(format!("-arch=sm_{}", target.arch))
                 .arg(format!("--maxrregcount={}", target.registers))
+                .args(target.plain.then_some("-O0"))
                 .arg("-o")
                 .args([&output, &input]);
         };
@@ -323,6 +327,7 @@ mod tests {
     const TARGET: Target = Target {
         arch: 90,
         registers: 64,
+        plain: false,
     };
 
     /// A module of functions that call each other, as our compiler writes them.

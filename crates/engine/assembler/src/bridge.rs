@@ -133,7 +133,7 @@ impl<'t> Signature<'t> {
 }
 
 /// Text of a function with this signature that calls the address in `%xa`, as the function was called, and returns.
-fn call(signature: &str) -> Option<String> {
+pub(crate) fn call_at(signature: &str) -> Option<String> {
     let signature = Signature::read(signature)?;
     let mut out = String::from("  {\n");
     let mut list = Vec::new();
@@ -170,7 +170,7 @@ fn call(signature: &str) -> Option<String> {
 
 /// A bridge that calls the address in an element of this variable. `None` for a signature that is not ours.
 pub(crate) fn bridge(signature: &str, variable: &str, element: usize) -> Option<String> {
-    let call = call(signature)?;
+    let call = call_at(signature)?;
     Some(format!(
         ".weak {signature}\n{{\n  .reg .b64 %xa;\n  ld.global.b64 %xa, [{variable}+{}];\n{call}}}\n",
         8 * element
@@ -182,7 +182,7 @@ pub(crate) fn bridge(signature: &str, variable: &str, element: usize) -> Option<
 /// A comparison with the function's own address would make it one that any other such call might call, as far as the assembler
 /// knows: it takes time with the square of their number.
 pub(crate) fn pass_on(signature: &str, variable: &str, element: usize) -> Option<String> {
-    let call = call(signature)?;
+    let call = call_at(signature)?;
     Some(format!(
         "  .reg .b64 %xa;\n  .reg .pred %xp;\n  ld.global.b64 %xa, [{variable}+{}];\n  \
          setp.eq.s64 %xp, %xa, 0;\n  @%xp bra $Xk;\n{call}$Xk:\n",

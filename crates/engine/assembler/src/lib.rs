@@ -9,6 +9,7 @@ mod assemble;
 mod bridge;
 mod child;
 mod cost;
+pub mod entries;
 mod error;
 pub mod library;
 pub mod progress;

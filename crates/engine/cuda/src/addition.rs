@@ -14,7 +14,7 @@ use crate::driver::{Stream, call};
 use crate::elf::{Elf, has_constants};
 use crate::kernel::{Kernel, set_stack};
 use crate::link::link_alone;
-use crate::parts::{Made, objects};
+use crate::parts::{Made, objects_apart};
 use crate::publish::Ready;
 use crate::versions::not_loaded;
 
@@ -40,9 +40,9 @@ pub(crate) fn prepare(
     let Some(assembler) = made.assembler() else {
         return Ok(None);
     };
-    let objects = objects(assembler, &addition.parts, arch, &Cache::user(), made);
+    let objects = objects_apart(assembler, &addition.parts, arch, &Cache::user(), made);
     let objects = objects.map_err(|e| EngineError::Assemble(Box::new(e)))?;
-    let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
+    let objects: Vec<_> = objects.iter().collect();
     if has_constants(&objects).ok_or(EngineError::Frames)? {
         return Ok(None);
     }
@@ -52,7 +52,11 @@ pub(crate) fn prepare(
     let own = elf.frames().ok_or(EngineError::Frames)?;
     let publishers = addition.gives.iter().chain(&addition.takes);
     let publishers: BTreeSet<_> = publishers.map(|p| &*p.kernel).collect();
-    let is_own = |name: &str| addition.functions.contains(name);
+    let is_own = |name: &str| {
+        let mut prefixes = addition.prefixes.iter();
+        !publishers.contains(name)
+            && (addition.functions.contains(name) || prefixes.any(|p| name.starts_with(&**p)))
+    };
     let is_bridge = |name: &str| !is_own(name) && !publishers.contains(name);
     // Registers are given to a warp in pieces of eight for each thread.
     if registers > kernel.registers()?.next_multiple_of(8)
@@ -93,8 +97,15 @@ pub(crate) fn load(
     }
     let _span = span("addition: publish");
     let published = || {
-        let gives = Ready::all(&addition.gives, loaded.module, image.module)?;
-        let takes = Ready::all(&addition.takes, loaded.module, image.module)?;
+        // The latest first: an earlier one may be of a module that has been loaded again.
+        let others = earlier.iter().rev().map(|earlier| earlier.module);
+        let tables: Vec<_> = [loaded.module]
+            .into_iter()
+            .chain(others)
+            .chain([image.module])
+            .collect();
+        let gives = Ready::all(&addition.gives, loaded.module, &tables)?;
+        let takes = Ready::all(&addition.takes, loaded.module, &tables)?;
         gives.iter().try_for_each(|p| p.queue(stream))?;
         let all = earlier.iter().flat_map(|earlier| &earlier.takes);
         all.chain(&takes).try_for_each(|p| p.queue(stream))?;

@@ -6,7 +6,7 @@ use everwarp_engine::{Addition, EngineError, Frames, Image};
 use crate::cache::{Cache, linked_key};
 use crate::elf::{Elf, has_constants};
 use crate::image::source;
-use crate::parts::{Made, objects, target};
+use crate::parts::{Made, objects, objects_apart, target};
 
 /// An image that was made ahead of its use.
 #[derive(Debug)]
@@ -33,7 +33,13 @@ pub fn build(image: &Image, arch: u32, cache: &Cache) -> Result<BuiltImage, Engi
     let unit = unit.into_image();
     let failed = |e| EngineError::Assemble(e);
     let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
-    let objects = objects(&assembler, &linked.parts, arch, cache, &Made::default());
+    let objects = objects(
+        &assembler,
+        &linked.parts,
+        &target(arch),
+        cache,
+        &Made::default(),
+    );
     let objects = objects.map_err(|e| failed(Box::new(e)))?;
     let mut all = vec![unit.as_slice()];
     all.extend(
@@ -80,9 +86,9 @@ pub fn build_addition(
 ) -> Result<BuiltAddition, EngineError> {
     let failed = |e| EngineError::Assemble(e);
     let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
-    let objects = objects(&assembler, &addition.parts, arch, cache, &Made::default());
+    let objects = objects_apart(&assembler, &addition.parts, arch, cache, &Made::default());
     let objects = objects.map_err(|e| failed(Box::new(e)))?;
-    let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
+    let objects: Vec<_> = objects.iter().collect();
     let has_constants = has_constants(&objects).ok_or(EngineError::Frames)?;
     let all: Vec<_> = objects.iter().map(|object| object.as_slice()).collect();
     let code = assembler.link("an addition", &all, &target(arch));

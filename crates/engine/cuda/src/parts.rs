@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use everwarp_assembler::split::split;
 use everwarp_assembler::{AssembleError, Assembler, Cause, Part, Target, Tool};
 use everwarp_cache::Kind;
 use everwarp_engine::{EngineError, Haste, Linked, LinkedPart, sync::lock, trace::span};
@@ -78,6 +79,7 @@ pub(crate) fn target(arch: u32) -> Target {
     Target {
         arch,
         registers: MAX_REGISTERS,
+        plain: false,
     }
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn link(
     let Some(assembler) = made.assembler() else {
         return by_driver();
     };
-    match objects(assembler, &linked.parts, arch, cache, made) {
+    match objects(assembler, &linked.parts, &target(arch), cache, made) {
         Ok(objects) => {
             let _span = span("image: link");
             let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
@@ -114,7 +116,7 @@ pub(crate) fn link(
 /// reported then.
 pub(crate) fn assemble_ahead(parts: &[LinkedPart], arch: u32, cache: &Cache, made: &Made) {
     if let Some(assembler) = made.assembler() {
-        let _ = objects(assembler, parts, arch, cache, made);
+        let _ = objects(assembler, parts, &target(arch), cache, made);
     }
 }
 
@@ -136,12 +138,9 @@ pub(crate) fn assemble_while(
         Haste::Awaited => assembler,
         Haste::Idle => assembler.idly(),
     };
-    match objects(&assembler, parts, arch, cache, made) {
-        Ok(objects) => {
-            let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
-            // What cannot be read comes in an image, where the driver says what is wrong with it.
-            Ok(has_constants(&objects) == Some(false))
-        }
+    match objects_apart(&assembler, parts, arch, cache, made) {
+        // What cannot be read comes in an image, where the driver says what is wrong with it.
+        Ok(objects) => Ok(has_constants(&objects.iter().collect::<Vec<_>>()) == Some(false)),
         Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
         Err(_) => Ok(false),
     }
@@ -155,13 +154,13 @@ pub(crate) fn missing<'p>(
 ) -> impl Iterator<Item = &'p LinkedPart> {
     parts
         .iter()
-        .filter(move |part| is_kept(part) && !cache.has(&key(part, arch)))
+        .filter(move |part| is_kept(part) && !cache.has(&key(part, &target(arch))))
 }
 
 /// Assembles the parts that the cache keeps. An error comes again when the image is linked, and is reported then.
 pub(crate) fn assemble_kept(assembler: &Assembler, parts: &[LinkedPart], arch: u32, cache: &Cache) {
     let kept: Vec<_> = missing(parts, arch, cache).cloned().collect();
-    let _ = objects(assembler, &kept, arch, cache, &Made::default());
+    let _ = objects(assembler, &kept, &target(arch), cache, &Made::default());
 }
 
 /// Whether the driver loads what a tool makes.
@@ -179,16 +178,54 @@ fn is_of_the_module(cause: &Cause) -> bool {
     )
 }
 
-/// The machine code of all parts, in their order.
-pub(crate) fn objects(
+/// The machine code of all parts for code that is loaded next to an image. A piece that needs constants of its own is assembled once
+/// more without optimization, and needs none then.
+pub(crate) fn objects_apart(
     assembler: &Assembler,
     parts: &[LinkedPart],
     arch: u32,
     cache: &Cache,
     made: &Made,
+) -> Result<Vec<Vec<u8>>, AssembleError> {
+    let all = objects(assembler, parts, &target(arch), cache, made)?;
+    let mut apart = Vec::new();
+    for (part, pieces) in parts.iter().zip(&all) {
+        let needs = |piece: &Vec<u8>| has_constants(&[piece]) == Some(true);
+        if !pieces.iter().any(needs) {
+            apart.extend(pieces.iter().cloned());
+            continue;
+        }
+        let texts = split(&part.ptx).texts;
+        for (text, piece) in texts.iter().zip(pieces.iter()) {
+            if !needs(piece) {
+                apart.push(piece.clone());
+                continue;
+            }
+            let text = LinkedPart {
+                name: Arc::clone(&part.name),
+                ptx: text.as_str().into(),
+            };
+            let plain = Target {
+                plain: true,
+                ..target(arch)
+            };
+            let made = objects(assembler, &[text], &plain, cache, made)?;
+            apart.extend(made.iter().flat_map(|pieces| pieces.iter().cloned()));
+        }
+    }
+    Ok(apart)
+}
+
+/// The machine code of all parts, in their order.
+pub(crate) fn objects(
+    assembler: &Assembler,
+    parts: &[LinkedPart],
+    target: &Target,
+    cache: &Cache,
+    made: &Made,
 ) -> Result<Vec<Objects>, AssembleError> {
     let _span = span("image: assemble");
-    let keys: Vec<_> = parts.iter().map(|part| key(part, arch)).collect();
+    let keys: Vec<_> = parts.iter().map(|part| key(part, target)).collect();
     let find = |(part, key): (&LinkedPart, &String)| {
         made.get(key).or_else(|| {
             let entry = is_kept(part).then(|| cache.inner().read(Kind::Image, key));
@@ -204,11 +241,11 @@ pub(crate) fn objects(
             ptx: &parts[p].ptx,
         })
         .collect();
-    let assembled = assembler.assemble(&texts, &target(arch))?;
+    let assembled = assembler.assemble(&texts, target)?;
     for (number, pieces) in missing.into_iter().zip(assembled) {
         let (part, key) = (&parts[number], &keys[number]);
         // The image is kept as well, and says if the folder cannot be written.
-        let label = format!("sm_{arch}: {} (to be linked)", part.name);
+        let label = format!("sm_{}: {} (to be linked)", target.arch, part.name);
         let kept = is_kept(part) && {
             let inner = cache.inner();
             inner
@@ -230,10 +267,13 @@ fn is_kept(part: &LinkedPart) -> bool {
 }
 
 /// The key of a part's machine code.
-fn key(part: &LinkedPart, arch: u32) -> String {
+fn key(part: &LinkedPart, target: &Target) -> String {
     let of = format!(
-        "{FORMAT} {} sm_{arch} {MAX_REGISTERS}\n",
-        env!("CARGO_PKG_VERSION")
+        "{FORMAT} {} sm_{} {}{}\n",
+        env!("CARGO_PKG_VERSION"),
+        target.arch,
+        target.registers,
+        if target.plain { " plain" } else { "" }
     );
     let hash = Sha256::new().chain_update(of);
     hex(&hash.chain_update(part.ptx.as_bytes()).finalize())
@@ -283,9 +323,15 @@ pub(crate) mod tests {
 
     #[test]
     fn the_key_of_a_part_depends_on_its_text_and_the_architecture() {
-        assert_eq!(key(&part("a"), 90), key(&part("a"), 90));
-        assert_ne!(key(&part("a"), 90), key(&part("b"), 90));
-        assert_ne!(key(&part("a"), 90), key(&part("a"), 80));
+        let key = |text: &str, arch| key(&part(text), &target(arch));
+        assert_eq!(key("a", 90), key("a", 90));
+        assert_ne!(key("a", 90), key("b", 90));
+        assert_ne!(key("a", 90), key("a", 80));
+        let plain = Target {
+            plain: true,
+            ..target(90)
+        };
+        assert_ne!(key("a", 90), super::key(&part("a"), &plain));
     }
 
     #[test]
@@ -339,7 +385,7 @@ pub(crate) mod tests {
         let parts = [part(function), part(&function.repeat(2000))];
         let (cache, made) = (Cache::at(&folder.path().join("cache")), Made::default());
         let all = |cache: &Cache, made: &Made| {
-            let objects = objects(&assembler, &parts, 90, cache, made);
+            let objects = objects(&assembler, &parts, &target(90), cache, made);
             let objects = objects.expect("it succeeds");
             assert!(
                 objects

@@ -18,36 +18,46 @@ impl Ready {
     fn of(
         publisher: &Publisher,
         module: sys::CUmodule,
-        image: sys::CUmodule,
+        tables: &[sys::CUmodule],
     ) -> Result<Self, EngineError> {
         let name = |name: &str| CString::new(name).expect("names in PTX hold no NUL");
-        let (mut kernel, mut table, mut bytes) = (std::ptr::null_mut(), 0, 0);
+        let mut kernel = std::ptr::null_mut();
         let (kernel_name, table_name) = (name(&publisher.kernel), name(&publisher.table));
-        // SAFETY: the modules are loaded; the names end with NUL and the out-pointers are valid.
+        // SAFETY: the module is loaded; the name ends with NUL and the out-pointer is valid.
         unsafe {
             call!(cuModuleGetFunction(
                 &raw mut kernel,
                 module,
                 kernel_name.as_ptr()
             ))?;
-            call!(cuModuleGetGlobal_v2(
-                &raw mut table,
-                &raw mut bytes,
-                image,
-                table_name.as_ptr()
-            ))?;
         }
+        let table = |module: &sys::CUmodule| {
+            let (mut table, mut bytes) = (0, 0);
+            // SAFETY: as above.
+            let found = unsafe {
+                call!(cuModuleGetGlobal_v2(
+                    &raw mut table,
+                    &raw mut bytes,
+                    *module,
+                    table_name.as_ptr()
+                ))
+            };
+            found.map(|()| table)
+        };
+        let (image, others) = tables.split_last().expect("there is an image");
+        let found = others.iter().find_map(|module| table(module).ok());
+        let table = found.map_or_else(|| table(image), Ok)?;
         Ok(Self { kernel, table })
     }
 
-    /// Those of a module, whose tables are in an image.
+    /// Those of a module. The table of each is in the first of these modules that has it; the last one is the image.
     pub(crate) fn all(
         publishers: &[Publisher],
         module: sys::CUmodule,
-        image: sys::CUmodule,
+        tables: &[sys::CUmodule],
     ) -> Result<Vec<Self>, EngineError> {
         let publishers = publishers.iter();
-        publishers.map(|p| Self::of(p, module, image)).collect()
+        publishers.map(|p| Self::of(p, module, tables)).collect()
     }
 
     /// Queues it. What is queued later sees what it has written.
@@ -78,6 +88,6 @@ pub(crate) fn publish(
     image: sys::CUmodule,
     stream: &Stream,
 ) -> Result<(), EngineError> {
-    let ready = Ready::all(publishers, image, image)?;
+    let ready = Ready::all(publishers, image, &[image])?;
     ready.into_iter().try_for_each(|p| p.queue(stream))
 }

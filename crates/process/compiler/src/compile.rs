@@ -106,6 +106,7 @@ fn compile_module(
         suspending: facts.suspending.as_ref(),
         deep: facts.deep.as_ref(),
         only: only.as_ref(),
+        tables: !options.apart,
         prefix: &options.prefix,
     };
     let bodies = body_offsets(&module, &functions);

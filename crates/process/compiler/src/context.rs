@@ -22,5 +22,7 @@ pub(crate) struct Context<'m> {
     pub(crate) deep: Option<&'m Deep>,
     /// The functions to compile, if not all are.
     pub(crate) only: Option<&'m BTreeSet<u32>>,
+    /// Branches may have lists of targets, which are constants of the kernel.
+    pub(crate) tables: bool,
     pub(crate) prefix: &'m str,
 }

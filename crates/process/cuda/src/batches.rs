@@ -84,6 +84,8 @@ pub(crate) struct Batches<P> {
     unasked: bool,
     /// Some of what the engine has is next to its image.
     apart: bool,
+    /// An image with everything is linked.
+    linked: bool,
 }
 
 impl<P: Clone> Batches<P> {
@@ -111,6 +113,7 @@ impl<P: Clone> Batches<P> {
             near: BTreeSet::new(),
             unasked,
             apart: false,
+            linked: false,
         }
     }
 
@@ -204,14 +207,14 @@ impl<P: Clone> Batches<P> {
         (0..).zip(&self.batches).filter_map(ready).collect()
     }
 
-    /// The engine has everything in its image that it has.
+    /// An image with everything is linked.
     pub(crate) fn linked(&mut self) {
-        self.apart = false;
+        self.linked = true;
     }
 
-    /// Whether some of what the engine has is next to its image.
+    /// Whether there is something next to the image, and no image with everything.
     pub(crate) fn is_apart(&self) -> bool {
-        self.apart
+        self.apart && !self.linked
     }
 
     /// The engine has this batch, next to its image or in it.

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::asked::AskedFunctions;
 use crate::config::{MODULES_MOST, STACK_BYTES};
 use crate::error::not_started;
+use crate::joining::{self, JOINED_MOST};
 use crate::likely::likely;
 use crate::link::{StackUse, part};
 use crate::module::{CompileChoice, CompiledModule, Likely, compile_module};
@@ -28,7 +29,7 @@ use crate::program;
 const KEPT: usize = 8;
 
 /// The most that a function's frame takes which stands for another one and passes calls on. Each call may go through one.
-const BRIDGE_FRAME: u32 = 256;
+pub(crate) const BRIDGE_FRAME: u32 = 256;
 
 /// What a function's frame, and that of a bridge to it, are thought to take at least as long as the engine does not have the function.
 const FRAME_THOUGHT: u32 = 512;
@@ -98,6 +99,11 @@ impl CodeKey {
             true => wanted.choice.whole(),
             false => wanted.choice,
         };
+        // How it comes is no difference between processes.
+        let choice = CompileChoice {
+            apart: self.choice.apart,
+            ..choice
+        };
         let begins_alike = part_of_any || self.likely.functions == wanted.likely.functions;
         let same = self.name == wanted.name && self.bytes == wanted.bytes;
         same && self.choice == choice && begins_alike
@@ -117,12 +123,14 @@ impl CodeKey {
                 CompileChoice {
                     interleaved,
                     contract,
+                    apart,
                     first,
                 },
             likely,
         } = self;
+        let contract_and_apart = u8::from(*contract) | u8::from(*apart) << 1;
         let mut hash = Sha256::new()
-            .chain_update([u8::from(*interleaved), u8::from(*contract)])
+            .chain_update([u8::from(*interleaved), contract_and_apart])
             .chain_update((name.len() as u64).to_le_bytes())
             .chain_update(name.as_bytes())
             .chain_update(bytes.as_slice());
@@ -229,7 +237,7 @@ impl LoadedCode {
         self.depth.fetch_max(depth, Ordering::Relaxed);
     }
 
-    fn all_parts(&self) -> impl Iterator<Item = LinkedPart> + use<'_> {
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = LinkedPart> + use<'_> {
         parts_of(&self.parts, self.partial.as_ref())
     }
 
@@ -261,14 +269,23 @@ pub(crate) struct CodeSet {
     linked: Linked,
     /// The modules, the longest unused ones first.
     loaded: Vec<Arc<LoadedCode>>,
+    /// Modules may be loaded later.
+    open: bool,
+    /// The numbers of the modules that the image was linked with. It enters those even if no host uses them any more.
+    entered: BTreeSet<u32>,
+    /// How many modules are next to the image.
+    joined: usize,
+    /// Code is next to the image.
+    beside: bool,
 }
 
 impl CodeSet {
-    /// The modules that an engine starts with, and the code that is linked to it for them.
+    /// The modules that an engine starts with, and the code that is linked to it for them. `open`: modules may be loaded later.
     pub(crate) fn new(
         modules: &[Module],
         choice: CompileChoice,
         stack_bytes: u32,
+        open: bool,
         host_call_slots: impl FnOnce(&[Arc<LoadedCode>]) -> u32,
     ) -> Result<Self, StartError> {
         let mut set = Self {
@@ -279,6 +296,10 @@ impl CodeSet {
                 ..Linked::default()
             },
             loaded: Vec::new(),
+            open,
+            entered: BTreeSet::new(),
+            joined: 0,
+            beside: false,
         };
         for module in modules {
             let key = CodeKey::of(module, choice);
@@ -289,9 +310,10 @@ impl CodeSet {
             }
         }
         set.linked.host_call_slots = host_call_slots(&set.loaded);
-        set.linked.parts = parts(&set.loaded);
-        set.linked.declarations = declarations(&set.loaded);
-        set.linked.publishers = publishers(&set.loaded);
+        set.linked.parts = parts(&set.loaded, open);
+        set.linked.declarations = declarations(&set.loaded, open);
+        set.linked.publishers = publishers(&set.loaded, open);
+        set.entered = set.loaded.iter().map(|code| code.number).collect();
         set.linked.precompiled = modules.iter().flat_map(precompiled).collect();
         Ok(set)
     }
@@ -330,6 +352,11 @@ impl CodeSet {
         self.loaded.len()
     }
 
+    /// How many modules have been loaded next to the image.
+    pub(crate) fn joined_count(&self) -> usize {
+        self.joined
+    }
+
     /// A module that is in the image, which counts as used from now on.
     pub(crate) fn find(
         &mut self,
@@ -343,13 +370,23 @@ impl CodeSet {
         Some(code)
     }
 
+    /// A number for the next module: one that the image does not enter, if there is one.
     fn free_number(&self) -> Result<u32, StartError> {
         let taken = |number: &u32| self.loaded.iter().any(|code| code.number == *number);
         let most = MODULES_MOST;
-        let mut numbers = 0..most as u32;
-        numbers
-            .find(|number| !taken(number))
+        let free = || (0..most as u32).filter(|number| !taken(number));
+        let unknown = free().find(|number| !self.entered.contains(number));
+        unknown
+            .or_else(|| free().next())
             .ok_or(StartError::Modules { most })
+    }
+
+    /// How modules are compiled that are loaded later.
+    pub(crate) fn choice_of_later(&self, choice: CompileChoice) -> CompileChoice {
+        CompileChoice {
+            apart: self.open,
+            ..choice
+        }
     }
 
     /// Removes the modules from the set that no host uses, except for the [`KEPT`] that were used last.
@@ -381,8 +418,8 @@ impl CodeSet {
         missing
     }
 
-    /// Modules that all are in the image, which is exchanged if one is missing. Processes of other modules are paused
-    /// meanwhile and continue in the new image. Modules that are `compiled` are not compiled again; `begin` is the time at
+    /// Modules that the engine has all. Those that it lacks are loaded next to its image, or the image is exchanged. Processes of other
+    /// modules are paused meanwhile and continue afterwards. Modules that are `compiled` are not compiled again; `begin` is the time at
     /// which the caller began to load.
     ///
     /// # Errors
@@ -396,7 +433,7 @@ impl CodeSet {
         begin: Instant,
     ) -> Result<(Vec<Arc<LoadedCode>>, LoadTimes), StartError> {
         let mut wanted = Vec::with_capacity(modules.len());
-        let before = self.loaded.len();
+        let mut new = Vec::new();
         for module in modules {
             let code = match self.find(module, choice) {
                 Some(code) => code,
@@ -416,23 +453,69 @@ impl CodeSet {
                         }
                     };
                     self.loaded.push(Arc::clone(&code));
+                    new.push(Arc::clone(&code));
                     code
                 }
             };
             wanted.push(code);
         }
-        if self.loaded.len() == before {
+        if new.is_empty() {
             return Ok((wanted, LoadTimes::default()));
         }
         self.forget_unused();
-        match self.exchange(engine, self.linked.stack_bytes, begin) {
+        let joined = self.join(engine, &new, begin);
+        let loaded = joined.and_then(|times| match times {
+            Some(times) => Ok(times),
+            None => self.exchange(engine, self.linked.stack_bytes, begin),
+        });
+        match loaded {
             Ok(times) => Ok((wanted, times)),
             Err(error) => {
-                drop(wanted);
+                drop((wanted, new));
                 self.take_back();
                 Err(error)
             }
         }
+    }
+
+    /// Loads modules next to the image that are in the set. `None` if they can only come in an image, or enough of them are next to this
+    /// one.
+    fn join(
+        &mut self,
+        engine: &Engine,
+        new: &[Arc<LoadedCode>],
+        begin: Instant,
+    ) -> Result<Option<LoadTimes>, StartError> {
+        let many = self.joined + new.len() > JOINED_MOST;
+        if !self.open || many || new.iter().any(|code| self.entered.contains(&code.number)) {
+            return Ok(None);
+        }
+        let Some(addition) = joining::addition(new) else {
+            return Ok(None);
+        };
+        let prepared = engine.prepare_addition(&addition).map_err(not_started)?;
+        let Some(mut prepared) = prepared else {
+            return Ok(None);
+        };
+        let linked = self.successor(self.linked.stack_bytes);
+        prepared.addition.stack_bytes = linked.stack_bytes;
+        let compiling = begin.elapsed();
+        let exchanged = engine.add(&prepared, linked.clone()).map_err(not_started)?;
+        self.linked = linked;
+        self.joined += new.len();
+        self.beside = true;
+        Ok(Some(LoadTimes {
+            compiling,
+            pause: exchanged.total(),
+        }))
+    }
+
+    /// The engine has this image.
+    fn has_image(&mut self, linked: Linked) {
+        self.linked = linked;
+        self.entered = self.loaded.iter().map(|code| code.number).collect();
+        self.joined = 0;
+        self.beside = false;
     }
 
     /// Forgets modules that are in the set and not in the image.
@@ -460,9 +543,9 @@ impl CodeSet {
     /// image with these alone.
     fn successor(&self, stack_bytes: u32) -> Linked {
         let mut linked = Linked {
-            parts: parts(&self.loaded),
-            declarations: declarations(&self.loaded),
-            publishers: publishers(&self.loaded),
+            parts: parts(&self.loaded, self.open),
+            declarations: declarations(&self.loaded, self.open),
+            publishers: publishers(&self.loaded, self.open),
             stack_bytes,
             ..self.linked.clone()
         };
@@ -476,7 +559,7 @@ impl CodeSet {
         linked
     }
 
-    /// Gives the engine functions that it lacks, next to its image unless they do not fit there or the image is to be `whole`. A thread of
+    /// Gives the engine functions that it lacks, next to its image unless they do not fit there. A thread of
     /// the device gets more stack if the frames of these functions need more than was thought, up to `stack_most` bytes. Returns what the
     /// exchange took, and whether they are next to the image.
     ///
@@ -488,33 +571,49 @@ impl CodeSet {
         engine: &Engine,
         stack_most: u32,
         batches: &[Supplied],
-        whole: bool,
     ) -> Result<(Exchanges, bool), StartError> {
-        let batch = |supplied: &Supplied| Batch {
-            functions: supplied.functions.clone(),
-            part: supplied.made.part.clone(),
-        };
-        for supplied in batches {
-            let partial = supplied.code.partial.iter();
-            partial.for_each(|p| p.add(batch(supplied)));
-        }
-        let added = match whole {
-            true => Ok(None),
-            false => self.add_functions(engine, stack_most, batches),
-        };
+        add_to_parts(batches);
+        let added = self.add_functions(engine, stack_most, batches);
         let supplied = added.and_then(|added| match added {
             Some(exchanges) => Ok((exchanges, true)),
             None => Ok((self.exchange_functions(engine, stack_most)?, false)),
         });
         if supplied.is_err() {
-            for Supplied {
-                code, functions, ..
-            } in batches
-            {
-                code.partial.iter().for_each(|p| p.take_back(functions));
-            }
+            take_back_from_parts(batches);
         }
         supplied
+    }
+
+    /// What an image is linked from that has these batches, and everything that the engine has.
+    pub(crate) fn with_batches(&self, batches: &[Supplied]) -> Linked {
+        add_to_parts(batches);
+        let linked = self.successor(self.linked.stack_bytes);
+        take_back_from_parts(batches);
+        linked
+    }
+
+    /// The next program begins with these batches, and with all that the engine has.
+    pub(crate) fn keep_with_batches(&self, batches: &[Supplied]) {
+        add_to_parts(batches);
+        let partial = self.loaded.iter().filter_map(|code| code.partial.as_ref());
+        partial.for_each(Partial::keep);
+        take_back_from_parts(batches);
+    }
+
+    /// Links everything that is next to the image into one, while no process runs, and leaves out modules that no host uses any more. The
+    /// engine is parked.
+    ///
+    /// # Errors
+    /// The image cannot be linked, or the engine has failed.
+    pub(crate) fn tidy(&mut self, engine: &Engine) -> Result<(), StartError> {
+        if !self.beside {
+            return Ok(());
+        }
+        self.forget_unused();
+        engine.resume().map_err(not_started)?;
+        let exchanged = self.exchange(engine, self.linked.stack_bytes, Instant::now());
+        engine.park().map_err(not_started)?;
+        exchanged.map(drop)
     }
 
     /// Loads batches next to the image. `None` if they can only come in an image.
@@ -544,6 +643,7 @@ impl CodeSet {
         let added = engine.add(&prepared, linked.clone());
         let exchanged = added.map_err(not_started)?;
         self.linked = linked;
+        self.beside = true;
         Ok(Some(exchanges(linking, &exchanged)))
     }
 
@@ -560,7 +660,7 @@ impl CodeSet {
         (linked.stack_bytes, prepared.image.linked.stack_bytes) = (stack, stack);
         let linking = begin.elapsed();
         let exchanged = engine.exchange(&prepared).map_err(not_started)?;
-        self.linked = linked;
+        self.has_image(linked);
         Ok(exchanges(linking, &exchanged))
     }
 
@@ -597,7 +697,7 @@ impl CodeSet {
         let prepared = engine.prepare_linked(linked.clone()).map_err(not_started)?;
         let compiling = begin.elapsed();
         let exchanged = engine.exchange(&prepared).map_err(not_started)?;
-        self.linked = linked;
+        self.has_image(linked);
         Ok(LoadTimes {
             compiling,
             pause: exchanged.total(),
@@ -614,6 +714,26 @@ fn exchanges(linking: Duration, exchanged: &Exchanged) -> Exchanges {
         loading: exchanged.loading,
         resuming: exchanged.resuming,
         longest: exchanged.total(),
+    }
+}
+
+/// The next image has these batches.
+fn add_to_parts(batches: &[Supplied]) {
+    for supplied in batches {
+        let batch = || Batch {
+            functions: supplied.functions.clone(),
+            part: supplied.made.part.clone(),
+        };
+        let partial = supplied.code.partial.iter();
+        partial.for_each(|p| p.add(batch()));
+    }
+}
+
+/// The engine has not got them.
+fn take_back_from_parts(batches: &[Supplied]) {
+    for supplied in batches {
+        let partial = supplied.code.partial.iter();
+        partial.for_each(|p| p.take_back(&supplied.functions));
     }
 }
 
@@ -634,18 +754,19 @@ fn addition(batches: Vec<(&LoadedCode, &BTreeSet<u32>, LinkedPart, Apart)>) -> A
     addition
 }
 
-/// What the device sources are compiled with.
-fn declarations(loaded: &[Arc<LoadedCode>]) -> String {
-    match loaded.iter().any(|code| code.partial.is_some()) {
+/// What the device sources are compiled with. A module that comes later may lack functions.
+fn declarations(loaded: &[Arc<LoadedCode>], open: bool) -> String {
+    match open || loaded.iter().any(|code| code.partial.is_some()) {
         true => [program::DECLARATIONS, program::PARTIAL].concat(),
         false => program::DECLARATIONS.to_owned(),
     }
 }
 
-/// What writes the addresses of functions of modules that may lack some.
-fn publishers(loaded: &[Arc<LoadedCode>]) -> Vec<Publisher> {
+/// What writes the addresses of functions of modules that may lack some, and of those that modules call which come later.
+fn publishers(loaded: &[Arc<LoadedCode>], open: bool) -> Vec<Publisher> {
     let partial = loaded.iter().filter_map(|code| code.partial.as_ref());
-    partial.map(|p| p.publisher().clone()).collect()
+    let partial = partial.map(|p| p.publisher().clone());
+    partial.chain(open.then(joining::publisher)).collect()
 }
 
 /// The machine code that a module came with.
@@ -658,7 +779,7 @@ fn precompiled(module: &Module) -> impl Iterator<Item = Precompiled> {
 }
 
 /// The parts of an image with these modules: their code, and the function that calls them by their numbers.
-fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
+fn parts(loaded: &[Arc<LoadedCode>], open: bool) -> Vec<LinkedPart> {
     let mut loaded: Vec<_> = loaded.iter().collect();
     loaded.sort_by_key(|code| code.number);
     let entries = loaded.iter().map(|code| Entry {
@@ -669,10 +790,11 @@ fn parts(loaded: &[Arc<LoadedCode>]) -> Vec<LinkedPart> {
     let entries: Vec<_> = entries.collect();
     let dispatch = LinkedPart {
         name: "the call of a module".into(),
-        ptx: dispatch(&entries).into(),
+        ptx: dispatch(&entries, open).into(),
     };
     let parts = loaded.iter().flat_map(|code| code.all_parts());
-    std::iter::once(dispatch).chain(parts).collect()
+    let own = std::iter::once(dispatch).chain(open.then(joining::part));
+    own.chain(parts).collect()
 }
 
 /// How a module is entered.
@@ -684,17 +806,23 @@ struct Entry<'p> {
 }
 
 /// The function `linked_enter`, which calls the entry of a module by the module's number. It is PTX, so that the unit of the
-/// scheduler is the same for all sets of modules and is compiled once.
-fn dispatch(modules: &[Entry<'_>]) -> String {
+/// scheduler is the same for all sets of modules and is compiled once. Modules that are not among these may be next to the image, if it is
+/// `open`.
+fn dispatch(modules: &[Entry<'_>], open: bool) -> String {
     let mut out = String::from(everwarp_compiler::PTX_HEAD);
     for Entry { prefix, roots, .. } in modules {
-        let _ = writeln!(
-            out,
-            ".extern .func {prefix}enter(.param .b64 a0, .param .b32 a1, .param .b64 a2, .param .b64 a3);"
-        );
+        let _ = writeln!(out, ".extern .func {prefix}enter({});", joining::PARAMETERS);
         if let Some(roots) = roots {
             let _ = writeln!(out, ".extern .func {roots}();");
         }
+    }
+    if open {
+        let (_, enter) = joining::enter();
+        let _ = writeln!(
+            out,
+            ".extern {enter};\n.extern .func {}();",
+            joining::roots()
+        );
     }
     out.push_str(
         ".visible .func linked_enter(.param .b32 module, .param .b64 block, .param .b32 entry, .param .b64 args)
@@ -715,7 +843,45 @@ fn dispatch(modules: &[Entry<'_>]) -> String {
             "  setp.eq.u32 %p, %module, {number};\n  @%p bra $M{number};"
         );
     }
-    out.push_str("  ret;\n");
+    // A process has a block, so roots are reached and never called.
+    let reach = |out: &mut String, label: &str, roots: &str| {
+        let _ = writeln!(
+            out,
+            "  setp.ne.s64 %p, %block, 0;\n  @%p bra {label};\n  call {roots}, ();\n{label}:"
+        );
+    };
+    let call = |out: &mut String, name: &str, module: bool| {
+        let (declared, stored, given) = match module {
+            true => (
+                "  .param .b32 cm;\n",
+                "  st.param.b32 [cm], %module;\n",
+                "cm, ",
+            ),
+            false => ("", "", ""),
+        };
+        let _ = writeln!(
+            out,
+            "  {{
+{declared}  .param .b64 c0;
+  .param .b32 c1;
+  .param .b64 c2;
+  .param .b64 c3;
+{stored}  st.param.b64 [c0], %block;
+  st.param.b32 [c1], %entry;
+  st.param.b64 [c2], %args;
+  st.param.b64 [c3], %none;
+  call {name}, ({given}c0, c1, c2, c3);
+  }}
+  ret;"
+        );
+    };
+    match open {
+        true => {
+            reach(&mut out, "$Bl", &joining::roots());
+            call(&mut out, &joining::enter().0, true);
+        }
+        false => out.push_str("  ret;\n"),
+    }
     for Entry {
         number,
         prefix,
@@ -724,27 +890,9 @@ fn dispatch(modules: &[Entry<'_>]) -> String {
     {
         let _ = writeln!(out, "$M{number}:");
         if let Some(roots) = roots {
-            // A process has a block.
-            let _ = writeln!(
-                out,
-                "  setp.ne.s64 %p, %block, 0;\n  @%p bra $B{number};\n  call {roots}, ();\n$B{number}:"
-            );
+            reach(&mut out, &format!("$B{number}"), roots);
         }
-        let _ = writeln!(
-            out,
-            "  {{
-  .param .b64 c0;
-  .param .b32 c1;
-  .param .b64 c2;
-  .param .b64 c3;
-  st.param.b64 [c0], %block;
-  st.param.b32 [c1], %entry;
-  st.param.b64 [c2], %args;
-  st.param.b64 [c3], %none;
-  call {prefix}enter, (c0, c1, c2, c3);
-  }}
-  ret;"
-        );
+        call(&mut out, &format!("{prefix}enter"), false);
     }
     out.push_str("}\n");
     out
@@ -760,7 +908,7 @@ pub fn image(modules: &[Module], contract: bool) -> Result<Image, StartError> {
         contract,
         ..CompileChoice::default()
     };
-    let code = CodeSet::new(modules, choice, STACK_BYTES, |_| 32)?;
+    let code = CodeSet::new(modules, choice, STACK_BYTES, false, |_| 32)?;
     Ok(Image {
         linked: code.linked().clone(),
         ..Image::of(vec![&program::PROGRAM])
@@ -783,7 +931,7 @@ pub fn image_lacking_functions(
         ..HostConfig::default()
     };
     let key = CodeKey::of(module, CompileChoice::of(&config));
-    let mut set = CodeSet::new(&[], key.choice, STACK_BYTES, |_| 32)?;
+    let mut set = CodeSet::new(&[], key.choice, STACK_BYTES, false, |_| 32)?;
     let code = CompiledCode::with(module, key, || cache.clone())?.numbered(0);
     for functions in batches {
         if let Some(partial) = &code.partial {
@@ -831,6 +979,33 @@ pub fn addition_to(
     };
     let batches: Option<Vec<_>> = batches.iter().map(batch).collect();
     Ok(batches.map(addition))
+}
+
+/// An image with these modules in which others can come, and one more module as code that is loaded next to it: to compile both without a
+/// GPU. `None` if the module can only come in an image.
+///
+/// # Errors
+/// [`StartError`]: a module is refused.
+#[doc(hidden)]
+pub fn image_and_module_next_to_it(
+    modules: &[Module],
+    later: &Module,
+    tier: Tier,
+) -> Result<(Image, Option<Addition>), StartError> {
+    let config = HostConfig {
+        tier,
+        ..HostConfig::default()
+    };
+    let set = CodeSet::new(modules, CompileChoice::default(), STACK_BYTES, true, |_| 32)?;
+    let image = Image {
+        linked: set.linked().clone(),
+        ..Image::of(vec![&program::PROGRAM])
+    };
+    let choice = set.choice_of_later(CompileChoice::of(&config));
+    let key = CodeKey::of(later, choice);
+    let cache = || Cache::at("/nonexistent".as_ref());
+    let code = CompiledCode::with(later, key, cache)?.numbered(set.free_number()?);
+    Ok((image, joining::addition(&[Arc::new(code)])))
 }
 
 /// What it takes to have the functions of a module come while processes run, for measurements without a GPU.
@@ -943,7 +1118,7 @@ mod tests {
     }
 
     fn set(modules: &[Module]) -> CodeSet {
-        let set = CodeSet::new(modules, CompileChoice::default(), 1024, |_| 32);
+        let set = CodeSet::new(modules, CompileChoice::default(), 1024, false, |_| 32);
         set.expect("the modules compile")
     }
 
@@ -1010,7 +1185,12 @@ mod tests {
         assert_eq!(set.len(), KEPT + 1);
         assert!(set.find(&modules[0], CompileChoice::default()).is_none());
         assert!(set.find(&modules[1], CompileChoice::default()).is_some());
-        assert_eq!(set.free_number().expect("there is room"), 0);
+        // The image still enters the modules that were forgotten by their numbers.
+        let next = |set: &CodeSet| set.free_number().expect("there is room");
+        assert_eq!(next(&set), KEPT as u32 + 3);
+        let linked = set.successor(1024);
+        set.has_image(linked);
+        assert_eq!(next(&set), 0);
     }
 
     #[test]
@@ -1020,7 +1200,10 @@ mod tests {
             prefix,
             roots: roots.map(str::to_owned),
         };
-        let text = dispatch(&[entry(0, "ma_", None), entry(7, "mb_", Some("mb_roots"))]);
+        let text = dispatch(
+            &[entry(0, "ma_", None), entry(7, "mb_", Some("mb_roots"))],
+            false,
+        );
         assert!(text.contains("@%p bra $B7;\n  call mb_roots, ();\n$B7:\n"));
         assert!(!text.contains("$B0"));
         for expected in ["ma_enter, (c0", "mb_enter, (c0", "%module, 7;", "$M7:"] {

@@ -50,6 +50,7 @@ mod error;
 mod family;
 mod host_core;
 mod idle;
+mod joining;
 mod layout;
 mod lease;
 mod likely;
@@ -81,7 +82,10 @@ mod wasi;
 mod wishes;
 
 #[doc(hidden)]
-pub use code::{BatchTimes, addition_to, batch_times, image, image_lacking_functions};
+pub use code::{
+    BatchTimes, addition_to, batch_times, image, image_and_module_next_to_it,
+    image_lacking_functions,
+};
 pub use engine::CudaProcesses;
 pub use everwarp_hostcalls::{Streams, raise_descriptor_limit};
 pub use everwarp_runtime::cuda::ahead::Ahead;

@@ -22,6 +22,8 @@ pub(crate) struct CompileChoice {
     pub(crate) interleaved: bool,
     /// Allow one rounding for a product and a sum.
     pub(crate) contract: bool,
+    /// Code that can be loaded next to an image.
+    pub(crate) apart: bool,
     /// Leave functions out.
     pub(crate) first: Option<FirstFunctions>,
 }
@@ -42,6 +44,7 @@ impl CompileChoice {
         Self {
             interleaved: config.interleaved,
             contract: config.contract,
+            apart: false,
             first: match config.tier {
                 Tier::Best => None,
                 Tier::Lazy => Some(LAZY),
@@ -78,6 +81,10 @@ impl CompileChoice {
             || !module.images().is_empty();
         Self {
             first: self.first.filter(|_| !whole),
+            apart: self.apart
+                && !self.interleaved
+                && module.threads().is_none()
+                && module.images().is_empty(),
             ..self
         }
     }
@@ -117,6 +124,7 @@ pub(crate) fn compile_module(
         prefix: prefix.to_owned(),
         provided_imports: wasi::provided(),
         preempt: true,
+        apart: choice.apart,
         deep: std::env::var_os("EVERWARP_SHALLOW").is_none(),
         interleaved,
         contract: choice.contract,

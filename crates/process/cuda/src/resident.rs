@@ -106,6 +106,7 @@ impl ResidentProcesses {
             &[empty],
             CompileChoice::default(),
             config.stack_bytes,
+            true,
             |_| slots,
         )?;
         let gpu = device
@@ -176,6 +177,11 @@ impl ResidentProcesses {
         self.code().len()
     }
 
+    /// How many of them are next to the image, because they came later than it.
+    pub fn joined_count(&self) -> usize {
+        self.code().joined_count()
+    }
+
     /// Why the engine has failed, if a host has found that it has. No other host can be opened on it; a new engine needs a
     /// new process.
     pub fn failure(&self) -> Option<&str> {
@@ -188,6 +194,8 @@ impl ResidentProcesses {
         let users = lock(&self.users);
         if *users == 0 {
             lock(&self.idle).forget_all();
+            // No process pauses for it. Where it fails, modules stay as they are, or the next host finds that the engine has failed.
+            let _ = spanned("host: link everything", || self.code().tidy(&self.engine));
             self.engine.trim();
         }
     }

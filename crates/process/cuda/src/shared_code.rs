@@ -30,6 +30,7 @@ impl ResidentProcesses {
         choice: CompileChoice,
     ) -> Result<LoadedSet<'_>, StartError> {
         let begin = Instant::now();
+        let choice = self.code().choice_of_later(choice);
         let (_claim, compiled) = loop {
             let missing = self.code().missing(modules, choice);
             if missing.is_empty() {

@@ -134,16 +134,22 @@ impl CudaProcesses {
         let wanted = PlaceConfig::of(&config.load, config.stack_bytes, 0);
         let mut engine_pools = None;
         let code = spanned("host: translate modules", || {
-            CodeSet::new(modules, CompileChoice::of(config), STACK_BYTES, |codes| {
-                // Equal modules have places of their own.
-                let all = modules.iter().map(|module| {
-                    let found = codes.iter().find(|code| code.is_of(module));
-                    Arc::clone(&found.expect("each module was compiled").module)
-                });
-                let all: Vec<_> = all.collect();
-                engine_pools = Some(pools(&wanted, config.spare_places, &all));
-                wanted.slots(&all, config.spare_places)
-            })
+            CodeSet::new(
+                modules,
+                CompileChoice::of(config),
+                STACK_BYTES,
+                config.spare_places > 0,
+                |codes| {
+                    // Equal modules have places of their own.
+                    let all = modules.iter().map(|module| {
+                        let found = codes.iter().find(|code| code.is_of(module));
+                        Arc::clone(&found.expect("each module was compiled").module)
+                    });
+                    let all: Vec<_> = all.collect();
+                    engine_pools = Some(pools(&wanted, config.spare_places, &all));
+                    wanted.slots(&all, config.spare_places)
+                },
+            )
         })?;
         Ok(Preparation {
             code,

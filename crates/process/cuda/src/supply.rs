@@ -84,11 +84,16 @@ fn assemble(engine: &Weak<ResidentProcesses>, wishes: &Wishes, reasons: &[Reason
 fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
     let (mut pauses, mut not_before) = (Pauses::default(), Instant::now());
     while wishes.wait_until_due() && wishes.wait_until(not_before) {
-        let whole = wishes.is_complete();
-        let mut attempts = vec![match whole {
-            true => wishes.ready(),
-            false => loaded_together(wishes.ready()),
-        }];
+        let (is_complete, ready) = (wishes.is_complete(), wishes.ready());
+        if is_complete && !ready.iter().any(|work| work.is_wanted) {
+            let Some(resident) = engine.upgrade() else {
+                return;
+            };
+            link_for_the_next(&resident, &ready);
+            wishes.linked();
+            continue;
+        }
+        let mut attempts = vec![loaded_together(ready)];
         while let Some(attempt) = attempts.pop() {
             if !wishes.wait_until(not_before) {
                 return;
@@ -96,15 +101,12 @@ fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
             let Some(resident) = engine.upgrade() else {
                 return;
             };
-            match exchange(&resident, &attempt, whole) {
+            match exchange(&resident, &attempt) {
                 Ok((exchanged, apart)) => {
                     let end = Instant::now();
                     pauses.add(end, exchanged.paused());
                     not_before = pauses.next().unwrap_or(end);
                     wishes.deliver(&attempt, apart, &exchanged);
-                    if !apart {
-                        wishes.linked();
-                    }
                     for Assembled { code, .. } in &attempt {
                         code.partial.iter().for_each(|partial| partial.keep());
                     }
@@ -116,8 +118,7 @@ fn supply(engine: &Weak<ResidentProcesses>, wishes: &Wishes) {
                 Err(error) => match halves(attempt) {
                     Halves::Both(first, second) => attempts.extend([second, first]),
                     Halves::One(batch) => wishes.fail(&batch, &error.to_string()),
-                    // All functions came before, and do not fit into one image.
-                    Halves::None => wishes.linked(),
+                    Halves::None => {}
                 },
             }
         }
@@ -134,25 +135,39 @@ fn loaded_together(mut ready: Vec<Assembled>) -> Vec<Assembled> {
     ready
 }
 
-/// Loads these batches, next to the image unless everything is to be in another one. Returns what that took, and whether they are next to
-/// the image.
-fn exchange(
-    resident: &Arc<ResidentProcesses>,
-    batches: &[Assembled],
-    whole: bool,
-) -> Result<(Exchanges, bool), StartError> {
+fn supplied(batches: &[Assembled]) -> Vec<Supplied> {
     let supplied = |work: &Assembled| Supplied {
         code: Arc::clone(&work.code),
         functions: work.functions.clone(),
         made: work.what.clone(),
     };
-    let batches: Vec<_> = batches.iter().map(supplied).collect();
+    batches.iter().map(supplied).collect()
+}
+
+/// Links an image with these batches and everything that the engine has, for the cache: the next program begins with it. The engine does
+/// not pause for it, and its hosts do not wait.
+fn link_for_the_next(resident: &ResidentProcesses, batches: &[Assembled]) {
+    let _span = span("supply: link for the next program");
+    let batches = supplied(batches);
+    let linked = resident.code().with_batches(&batches);
+    // An image that cannot be linked is no failure of a function that has come.
+    if resident.engine.prepare_linked(linked).is_ok() {
+        resident.code().keep_with_batches(&batches);
+    }
+}
+
+/// Loads these batches, next to the image if they can be. Returns what that took, and whether they are next to the image.
+fn exchange(
+    resident: &Arc<ResidentProcesses>,
+    batches: &[Assembled],
+) -> Result<(Exchanges, bool), StartError> {
+    let batches = supplied(batches);
     let _span = span("supply: exchange");
     // The last host may have ended meanwhile, and with it the engine would be parked.
     let _residency = Residency::enter(resident)?;
     resident
         .code()
-        .supply(&resident.engine, resident.stack_most, &batches, whole)
+        .supply(&resident.engine, resident.stack_most, &batches)
 }
 
 /// Whether the image was not exchanged because another thread has parked the engine for a moment.

@@ -10,7 +10,7 @@ use everwarp_process::{gpu, net, threads};
 pub(crate) const MODULE: &str = WASI_MODULE;
 
 /// The name in the image of the device code that provides a function.
-fn symbol(function: &ImportedFunction) -> String {
+pub(crate) fn symbol(function: &ImportedFunction) -> String {
     match function.module {
         gpu::MODULE => format!("everwarp_gpu_{}", function.name),
         net::MODULE => format!("everwarp_net_{}", function.name),

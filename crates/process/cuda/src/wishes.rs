@@ -205,13 +205,12 @@ impl Wishes {
         self.tell();
     }
 
-    /// Whether all has come that will come: then an image with everything is worth its pause, because its calls are direct, and the next
-    /// program finds it.
+    /// Whether all has come that will come: then an image with everything is linked, which the next program finds.
     pub(crate) fn is_complete(&self) -> bool {
         lock(&self.books).is_complete()
     }
 
-    /// Everything that the engine has is in its image, or cannot be.
+    /// An image with everything is linked, or cannot be.
     pub(crate) fn linked(&self) {
         let mut books = lock(&self.books);
         let modules = books.modules.iter_mut();

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use everwarp_assembler::Assembler;
 use everwarp_cache::Cache;
-use everwarp_process::Module;
-use everwarp_process_cuda::{addition_to, image, image_lacking_functions};
+use everwarp_process::{Module, Tier};
+use everwarp_process_cuda::{
+    addition_to, image, image_and_module_next_to_it, image_lacking_functions,
+};
 use everwarp_runtime::Image;
 use everwarp_runtime::cuda::MAX_REGISTERS;
 use everwarp_runtime::cuda::build::{build, build_addition};
@@ -143,6 +145,68 @@ fn a_batch_can_be_loaded_next_to_an_image() {
         // Functions that come later may need all registers that there are.
         assert_eq!(built.registers, MAX_REGISTERS, "sm_{arch}");
     }
+}
+
+/// A module that comes later is linked alone, as a batch of functions is, and the image's kernel reaches all that modules may call.
+#[test]
+fn a_module_can_be_loaded_next_to_an_image() {
+    if nvrtc().is_none() || Assembler::find().is_err() {
+        return;
+    }
+    let first = module(r#"(module (func (export "_start")))"#);
+    // A branch to one of several, calls and tail calls through a table, and calls of the host.
+    let other = |n: u32| {
+        format!("(func $f{n} (param i32) (result i32) (i32.mul (local.get 0) (i32.const {n})))")
+    };
+    let others: String = (0..9).map(other).collect();
+    let later = module(&format!(
+        r#"(module
+          (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+          (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+          (memory (export "memory") 1) (type $f (func (param i32) (result i32)))
+          (table funcref (elem $f0 $f1 $f2 $f3 $f4 $f5 $f6 $f7 $f8 $many))
+          (func $many (param i32) (result i32)
+            (block (block (block (block (block (br_table 0 1 2 3 4 0 (local.get 0)))
+              (return (call $f1 (local.get 0)))) (i32.store (i32.const 8) (local.get 0)))
+              (i32.store (i32.const 16) (call $random (i32.const 0) (i32.const 4)))) (return (i32.const 7)))
+            (call_indirect (type $f) (local.get 0) (i32.load (i32.const 4))))
+          (func (export "_start") (drop (call $many (i32.load (i32.const 0))))
+            (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))){others})"#,
+    ));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let code = Images::at(&folder.path().join("code"));
+    let all = std::env::var_os("EVERWARP_ALL_ARCHITECTURES").is_some();
+    let architectures = if all { &[80, 90, 100][..] } else { &[90] };
+    for tier in [Tier::Best, Tier::Least] {
+        let made = image_and_module_next_to_it(std::slice::from_ref(&first), &later, tier);
+        let (image, addition) = made.expect("it is supported");
+        let addition = addition.expect("it needs no image");
+        for &arch in architectures {
+            let built = build(&image, arch, &code).unwrap_or_else(|e| panic!("sm_{arch}: {e}"));
+            let added = build_addition(&addition, arch, &code);
+            let added = added.unwrap_or_else(|e| panic!("sm_{arch}: {e}"));
+            assert!(!added.has_constants, "sm_{arch} {tier:?}");
+            assert!(added.registers <= built.registers, "sm_{arch}");
+            assert_eq!(built.registers, MAX_REGISTERS, "sm_{arch}");
+            let has = |name: &str| added.frames.iter().any(|(n, _)| n.ends_with(name));
+            for name in ["_enter", "_f2", "everwarp_wasi_fd_write"] {
+                assert!(has(name), "sm_{arch} {tier:?}: {name}");
+            }
+            // What the engine provides is there for any module, in the image.
+            let provided = |name: &str| built.frames.iter().any(|(n, _)| n == name);
+            assert!(provided("everwarp_wasi_path_open") && provided("everwarp_net_connect"));
+        }
+    }
+    // A module with channels and children comes so as well.
+    let family = module(include_str!("modules/family.wat"));
+    let made = image_and_module_next_to_it(&[], &family, Tier::Best);
+    let addition = made.expect("it is supported").1.expect("it needs no image");
+    let added = build_addition(&addition, 90, &code).unwrap_or_else(|e| panic!("{e}"));
+    assert!(!added.has_constants);
+    // Threads wait for each other in code of the image.
+    let threads = module(include_str!("modules/threads.wat"));
+    let made = image_and_module_next_to_it(&[first], &threads, Tier::Best);
+    assert!(made.expect("it is supported").1.is_none());
 }
 
 fn compiles_for_each_architecture(nvrtc: &Nvrtc, source: &Source) {

@@ -36,6 +36,10 @@ const CASES: &[(&str, Case)] = &[
     ),
     ("families_of_two_hosts_do_not_meet", families),
     ("many_different_modules_leave_the_engine_as_it_was", forgets),
+    (
+        "modules_come_next_to_the_image_until_there_are_many",
+        come_next_to_the_image,
+    ),
     ("a_hundred_hosts_run_at_once", hundred),
 ];
 
@@ -330,6 +334,65 @@ fn forgets(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {
     same(memory(), before.0)?;
     // Some unused modules and the places of some ended hosts are kept.
     same(most <= before.1 + 26, true)
+}
+
+fn come_next_to_the_image(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {
+    // It writes, and calls through a table, so that it needs the engine's functions and its own.
+    let text = |number: u32| {
+        format!(
+            r#"(module
+              (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+              (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+              (memory (export "memory") 1) (data (i32.const 8) "\10\00\00\00\05\00\00\00nine\n")
+              (type $f (func (result i32))) (table funcref (elem $a $b $c $d $e))
+              (func $a (result i32) (i32.const {number})) (func $b (result i32) (i32.const 1))
+              (func $c (result i32) (i32.const 2)) (func $d (result i32) (i32.const 3))
+              (func $e (result i32) (call_indirect (type $f) (i32.load (i32.const 0))))
+              (func (export "_start")
+                (drop (call $write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 4)))
+                (call $exit (call_indirect (type $f) (i32.add (i32.const 4) (i32.load (i32.const 0)))))))"#
+        )
+    };
+    let endless = open(resident, &module("endless", ENDLESS), &config(32))?;
+    spawn(&endless.host, 5, &lines())?;
+    let begin = resident.joined_count();
+    let mut counts = Vec::new();
+    let check = |number: u32| {
+        let name = format!("next-{number}");
+        let opened = open(resident, &module(&name, &text(number)), &config(32))?;
+        let statuses = run(&opened.host, 40, &lines())?;
+        let expected = ExitStatus::Exited(number % 256);
+        same(statuses.iter().all(|status| *status == expected), true)?;
+        same(opened.stdout.text().matches("nine\n").count(), 40)
+    };
+    for number in 0..130 {
+        check(number)?;
+        counts.push(resident.joined_count());
+    }
+    // One that was forgotten, and whose number another one has got.
+    check(0)?;
+    // Where the driver assembles, each comes in an image.
+    if counts.iter().any(|count| *count > begin) {
+        let most = counts.iter().max().copied();
+        same(most, Some(100))?;
+        let steps = counts.windows(2).map(|pair| pair[1].checked_sub(pair[0]));
+        same(
+            steps.clone().all(|step| matches!(step, None | Some(1))),
+            true,
+        )?;
+        same(steps.filter(Option::is_none).count(), 1)?;
+    }
+    endless.host.kill_all()?;
+    drop(endless);
+    // When no host has come for a while, everything is linked into one image.
+    let begin = Instant::now();
+    while resident.joined_count() > 0 {
+        if begin.elapsed() > PATIENCE {
+            return Err("modules stay next to the image of an engine without hosts".into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    check(131)
 }
 
 fn hundred(resident: &Arc<ResidentProcesses>) -> Result<(), Failed> {

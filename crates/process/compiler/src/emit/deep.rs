@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::emit::carried;
 use crate::emit::indirect::FANOUT;
 use crate::emit::signature::write_head_arguments;
+use crate::emit::switch;
 use crate::facts::abi;
 use crate::facts::deep::Deep;
 use crate::facts::types::{parts, placed};
@@ -137,7 +138,7 @@ pub(crate) fn functions(context: Context<'_>, deep: &Deep, record: Record) -> St
     write_head(&mut out, prefix, "part");
     line!(out, "  add.s32 %r0, %number, -1;");
     line!(out, "  shr.u32 %r0, %r0, {};", FANOUT.ilog2());
-    write_choice(&mut out, groups.len());
+    write_choice(&mut out, groups.len(), context.tables);
     for number in 0..groups.len() {
         line!(out, "$F{number}:");
         line!(out, "  {{");
@@ -270,13 +271,16 @@ fn write_head(out: &mut String, prefix: &str, name: &str) {
 }
 
 /// Branches to the place in `%r0`: only the compiler makes such numbers.
-fn write_choice(out: &mut String, count: usize) {
+fn write_choice(out: &mut String, count: usize, tables: bool) {
+    let labels: Vec<_> = (0..count).map(|place| format!("$F{place}")).collect();
+    if !tables {
+        return switch::alone(out, "%r0", &labels);
+    }
     for place in 1..count.min(4) {
         line!(out, "  setp.eq.s32 %p, %r0, {place};");
         line!(out, "  @%p bra $F{place};");
     }
     if count > 4 {
-        let labels: Vec<_> = (0..count).map(|place| format!("$F{place}")).collect();
         line!(out, "$places: .branchtargets {};", labels.join(", "));
         line!(out, "  brx.idx %r0, $places;");
     }
@@ -303,7 +307,7 @@ fn write_group(
     line!(out, "  .reg .b32 %r;");
     carried::write_found(out, context);
     line!(out, "  add.s32 %r0, %number, -{first};");
-    write_choice(out, functions.len());
+    write_choice(out, functions.len(), context.tables);
     for (place, &f) in functions.iter().enumerate() {
         let ty = module.function_type(f);
         line!(out, "$F{place}:");

@@ -14,6 +14,7 @@ use everwarp_contract::TrapKind;
 use crate::context::Context;
 use crate::emit::carried;
 use crate::emit::signature::write_head_arguments;
+use crate::emit::switch;
 use crate::facts::abi;
 use crate::facts::abi::{DevTable, TABLE_LEN};
 use crate::facts::module::Module;
@@ -119,7 +120,7 @@ pub(crate) fn function(context: Context<'_>, (ty, table): (u32, u32)) -> String 
             "%r1"
         }
     };
-    write_switch(&mut out, at, targets.len());
+    write_switch(&mut out, at, targets.len(), context.tables);
     write_failure(&mut out, module, ty);
     for (i, target) in targets.iter().enumerate() {
         write_call(&mut out, context, (ty, i, target), suspending);
@@ -190,7 +191,7 @@ fn write_groups(
             line!(out, "  add.s32 %r1, %r2, -{};", first + 1);
             line!(out, "  shr.u32 %r1, %r1, {shift};");
             line!(out, "  add.s32 %r1, %r1, 1;");
-            write_switch(out, "%r1", targets.len());
+            write_switch(out, "%r1", targets.len(), context.tables);
             write_failure(out, module, ty);
             for (i, target) in targets.iter().enumerate() {
                 write_call(out, context, (ty, i, target), None);
@@ -234,7 +235,13 @@ fn write_suspension(out: &mut String, found: &str) {
 }
 
 /// Branches to the call whose place, plus one, is in the register `at`.
-fn write_switch(out: &mut String, at: &str, targets: usize) {
+fn write_switch(out: &mut String, at: &str, targets: usize, tables: bool) {
+    let labels: Vec<_> = (0..targets).map(|i| format!("$F{i}")).collect();
+    if !tables {
+        let fail = || std::iter::once("$fail".to_owned());
+        let labels: Vec<_> = fail().chain(labels).chain(fail()).collect();
+        return switch::alone(out, at, &labels);
+    }
     if targets <= 3 {
         for i in 0..targets {
             line!(out, "  setp.eq.s32 %p, {at}, {};", i + 1);
@@ -242,7 +249,6 @@ fn write_switch(out: &mut String, at: &str, targets: usize) {
         }
         return;
     }
-    let labels: Vec<_> = (0..targets).map(|i| format!("$F{i}")).collect();
     line!(out, "  min.u32 %r0, {at}, {};", targets + 1);
     line!(
         out,

@@ -7,4 +7,5 @@ pub(crate) mod functions;
 pub(crate) mod image;
 pub(crate) mod indirect;
 mod signature;
+pub(crate) mod switch;
 pub(crate) mod trampoline;

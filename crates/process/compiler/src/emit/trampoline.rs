@@ -16,6 +16,7 @@ use everwarp_contract::TrapKind;
 
 use crate::context::Context;
 use crate::emit::signature::write_head_arguments;
+use crate::emit::switch;
 use crate::facts::abi;
 use crate::facts::module::Module;
 use crate::facts::suspending::{INDIRECT_FRAME, Suspending};
@@ -112,7 +113,7 @@ impl Tails {
         if context.suspending.is_some() {
             line!(out, "$chosen:");
         }
-        write_switch(out, this.targets.len());
+        write_switch(out, this.targets.len(), context.tables);
         for (number, &f) in this.targets.iter().enumerate() {
             line!(out, "$F{number}:");
             let ty = module.function_type(f);
@@ -228,7 +229,11 @@ fn write_results(out: &mut String, results: &[ValueType]) {
 }
 
 /// Branches to the call of the function whose number is in `%next`: only the compiler makes such numbers.
-fn write_switch(out: &mut String, count: usize) {
+fn write_switch(out: &mut String, count: usize, tables: bool) {
+    let labels: Vec<_> = (0..count).map(|number| format!("$F{number}")).collect();
+    if !tables {
+        return switch::alone(out, "%next", &labels);
+    }
     if count <= 3 {
         for number in 1..count {
             line!(out, "  setp.eq.s32 %p, %next, {number};");
@@ -236,7 +241,6 @@ fn write_switch(out: &mut String, count: usize) {
         }
         return;
     }
-    let labels: Vec<_> = (0..count).map(|number| format!("$F{number}")).collect();
     line!(out, "$targets: .branchtargets {};", labels.join(", "));
     line!(out, "  brx.idx %next, $targets;");
 }

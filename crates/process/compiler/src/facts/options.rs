@@ -36,6 +36,9 @@ pub struct CompileOptions {
     /// In addition to [`only`](Self::only), or in place of it, the functions that direct calls lead to from the module's entries,
     /// up to a number of bytes. A small module is compiled as a whole, whatever `only` says.
     pub first: Option<FirstFunctions>,
+    /// The module's code can be loaded next to an image that is there: it needs no constants of the kernel, and so no branch has a
+    /// list of targets.
+    pub apart: bool,
     /// Parts of a function that becomes more than about this many bytes of text become functions of their own, so that no function
     /// takes the assembler long. A part counts as a function for fuel and for `depth`; a trap names the function that it is of.
     pub divide: Option<usize>,

@@ -112,6 +112,11 @@ impl Convention {
 }
 
 impl FunctionType {
+    /// The signature of the PTX function of this type that device code provides under a name.
+    pub fn provided(&self, symbol: &str) -> String {
+        format!(".func {}", self.signature(symbol, Convention::PLAIN))
+    }
+
     /// Bytes of a call's return value: the fuel, then 8 bytes for each result, 16 for a vector; then what is carried.
     pub(crate) fn return_bytes(&self, convention: Convention) -> usize {
         self.carried_at() + if convention.global.is_some() { 8 } else { 0 }

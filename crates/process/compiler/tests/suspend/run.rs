@@ -81,6 +81,8 @@ pub(crate) fn options(bytes: &[u8], schedule: Schedule) -> Option<CompileOptions
         deep: schedule.deep.is_some(),
         divide: schedule.divide,
         only: schedule.lazy.map(|_| BTreeSet::new()),
+        // Half of the modules have no lists of targets.
+        apart: bytes.len() % 2 == 1,
         ..threads
     };
     for import in ignoring.imports() {

@@ -4,6 +4,7 @@ use everwarp_contract::TrapKind;
 use wasmparser::{BlockType, BrTable, Operator};
 
 use crate::emit::body::{Body, Entry, Place, Value};
+use crate::emit::switch;
 use crate::error::CompileError;
 use crate::facts::types::{ValueType, parts, placed};
 use crate::text::{Label, Operand, Reg, line};
@@ -336,7 +337,7 @@ impl Body<'_> {
 
     /// Jumps to the label with this index; beyond the end, to the last.
     fn jump(&mut self, index: Reg, labels: &[Label]) {
-        if self.context.only.is_some() {
+        if !self.context.tables || self.context.only.is_some() {
             return self.jump_by_halves(index, labels);
         }
         let last = labels.len() as u32 - 1;
@@ -357,28 +358,12 @@ impl Body<'_> {
         line!(self.text, "  brx.idx {bounded}, {targets};");
     }
 
-    /// The same without a list of targets. The assembler keeps such lists in constants of the kernel that it assembles or links, where
-    /// code that is loaded next to a kernel has none. It makes a list of comparisons with one number after another, too, but not of
-    /// these.
+    /// The same without a list of targets.
     fn jump_by_halves(&mut self, index: Reg, labels: &[Label]) {
         let pred = self.fresh_pred();
-        let mut ranges = vec![(0, labels.len(), None)];
-        while let Some((begin, end, at)) = ranges.pop() {
-            if let Some(at) = at {
-                line!(self.text, "{at}:");
-            }
-            let same = labels[begin..end].iter().all(|l| *l == labels[begin]);
-            if same {
-                line!(self.text, "  bra {};", labels[begin]);
-                continue;
-            }
-            let middle = begin.midpoint(end);
-            let upper = self.fresh_label();
-            line!(self.text, "  setp.ge.u32 {pred}, {index}, {middle};");
-            line!(self.text, "  @{pred} bra {upper};");
-            ranges.push((middle, end, Some(upper)));
-            ranges.push((begin, middle, None));
-        }
+        let mut text = std::mem::take(&mut self.text);
+        switch::by_halves(&mut text, &index, &pred, labels, || self.fresh_label());
+        self.text = text;
     }
 
     pub(super) fn unreachable(&mut self) {

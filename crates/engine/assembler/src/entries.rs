@@ -1,0 +1,158 @@
+//! Modules that are loaded next to an image: how the image enters them, and how they call its functions.
+//!
+//! The image has a table. Its first elements have the addresses of the entries of modules that have come, by their numbers; the others
+//! those of the functions of the image that modules may call. A module that comes is linked with bridges to these functions.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::bridge::{bridge, call_at, gives, reach, takes, takes_registers};
+use crate::library::Bridges;
+use crate::split::parse;
+
+/// The table of an image, and the functions that modules may call.
+#[derive(Clone, Debug)]
+pub struct Entries {
+    /// The lines that begin a file.
+    head: String,
+    /// The name of the table.
+    table: String,
+    /// How many modules there may be.
+    modules: usize,
+    /// The functions that modules may call, with their signatures: the order of their names is that of their elements.
+    called: BTreeMap<String, String>,
+    /// The parameters of each module's entry, the number of the module not among them.
+    parameters: String,
+}
+
+impl Entries {
+    /// The table `table` of an image with up to this many modules. `head` are the lines that begin a file, `called` the names and
+    /// signatures of the functions that modules may call, and `parameters` those of a module's entry: `.param .b64 a0, …`.
+    pub fn new(
+        head: &str,
+        table: &str,
+        modules: usize,
+        called: BTreeMap<String, String>,
+        parameters: &str,
+    ) -> Self {
+        Self {
+            head: head.to_owned(),
+            table: table.to_owned(),
+            modules,
+            called,
+            parameters: parameters.to_owned(),
+        }
+    }
+
+    /// The function that enters a module that has come. Its first parameter is the module's number, the others are those of the entry. It
+    /// does nothing if there is no such module.
+    pub fn enter(&self) -> String {
+        format!("{}_enter", self.table)
+    }
+
+    /// The signature of [`enter`](Self::enter).
+    pub fn enter_signature(&self) -> String {
+        let parameters = &self.parameters;
+        format!(".func {}(.param .b32 module, {parameters})", self.enter())
+    }
+
+    /// A function without parameters. The image has to have a call of it, which is never made: by way of it the engine's kernel reaches
+    /// all that modules may call, and has all registers that they may need.
+    pub fn roots(&self) -> String {
+        format!("{}_roots", self.table)
+    }
+
+    /// The kernel that writes the addresses of the image's functions into the table.
+    pub fn gives(&self) -> String {
+        format!("{}_gives", self.table)
+    }
+
+    /// The text of the table and of these functions. `None` if a signature is not ours.
+    pub fn text(&self, registers: usize) -> Option<String> {
+        let Self { table, modules, .. } = self;
+        let mut ptx = self.head.clone();
+        let elements = modules + self.called.len();
+        let _ = writeln!(ptx, ".visible .global .align 8 .b64 {table}[{elements}];");
+        for signature in self.called.values() {
+            let _ = writeln!(ptx, ".extern {signature};");
+        }
+        let elements = self.called.keys().map(String::as_str).zip(*modules..);
+        let elements = elements.map(|(name, element)| (name, vec![element]));
+        ptx.push_str(&gives(&self.gives(), elements, ""));
+        let all = format!("{}_registers", self.roots());
+        ptx.push_str(&takes_registers(&all, table, registers));
+        let called = self.called.iter().map(|(n, s)| (n.as_str(), s.as_str()));
+        let roots = called.chain([(all.as_str(), ".func f()")]);
+        let _ = write!(
+            ptx,
+            ".visible .func {}()\n{{\n{}  ret;\n}}\n",
+            self.roots(),
+            reach(roots)?
+        );
+        let entry = format!(".func entry({})", self.parameters);
+        let _ = write!(
+            ptx,
+            ".visible {}\n{{\n  .reg .b64 %xa, %xt;\n  .reg .b32 %xm;\n  .reg .pred %xp;\n  ld.param.b32 %xm, [module];\n  \
+             setp.ge.u32 %xp, %xm, {modules};\n  @%xp bra $Xn;\n  mov.b64 %xt, {table};\n  mad.wide.u32 %xt, %xm, 8, %xt;\n  \
+             ld.global.b64 %xa, [%xt];\n  setp.eq.s64 %xp, %xa, 0;\n  @%xp bra $Xn;\n{}$Xn:\n  ret;\n}}\n",
+            self.enter_signature(),
+            call_at(&entry)?
+        );
+        Some(ptx)
+    }
+
+    /// What the files of a module are linked with that is loaded next to the image: bridges to the functions of the image that the
+    /// files declare, a kernel that enters the module's entry `entry` into the table as the one with this number, and one that takes
+    /// the addresses of the functions. `roots` is a function of the files that reaches what the entry does not. `None` if a file is
+    /// not ours, or calls what the image does not have.
+    pub fn bridges(
+        &self,
+        files: &[&str],
+        entry: &str,
+        number: usize,
+        roots: Option<&str>,
+    ) -> Option<Bridges> {
+        let parsed: Vec<_> = files
+            .iter()
+            .map(|file| parse(file))
+            .collect::<Option<_>>()?;
+        let own = parsed.iter().flat_map(|file| &file.functions);
+        let own: BTreeMap<_, _> = own.map(|f| (f.name, f.signature)).collect();
+        let declared = parsed.iter().flat_map(|file| &file.others);
+        let mut called = BTreeMap::new();
+        for (name, signature) in declared {
+            if !own.contains_key(name) {
+                // What the image declares and what the module declares is the same function.
+                let at = self.called.keys().position(|known| known == name)?;
+                called.insert(*name, (*signature, self.modules + at));
+            }
+        }
+        let variable = format!("{entry}_callees");
+        let (gives_name, takes_name) = (format!("{entry}_gives"), format!("{entry}_takes"));
+        let mut ptx = self.head.clone();
+        let _ = writeln!(
+            ptx,
+            ".global .align 8 .b64 {variable}[{}];",
+            called.len().max(1)
+        );
+        let entry_signature = *own.get(entry)?;
+        let _ = writeln!(ptx, ".extern {entry_signature};");
+        for (element, (signature, _)) in called.values().enumerate() {
+            ptx.push_str(&bridge(signature, &variable, element)?);
+        }
+        let mut reached = vec![(entry, entry_signature)];
+        if let Some(roots) = roots {
+            let _ = writeln!(ptx, ".extern .func {roots}();");
+            reached.push((roots, ".func f()"));
+        }
+        let given = std::iter::once((entry, vec![number]));
+        ptx.push_str(&gives(&gives_name, given, &reach(reached.into_iter())?));
+        let taken = called.values().map(|(_, element)| *element).zip(0..);
+        ptx.push_str(&takes(&takes_name, &variable, taken));
+        Some(Bridges {
+            ptx,
+            gives: gives_name,
+            takes: takes_name,
+        })
+    }
+}
