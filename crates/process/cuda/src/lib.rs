@@ -50,7 +50,6 @@ mod error;
 mod family;
 mod host_core;
 mod idle;
-mod joining;
 mod layout;
 mod lease;
 mod likely;

@@ -455,7 +455,7 @@ fn handler_that_sends_too_much_is_named(select: Select) {
         matches!(&error, ActorError::TooManySends { sends: 4, .. }) && text.contains("`narrow`"),
         "{text}"
     );
-    // All who ask get the reason, not only the first.
+    // Each call gets the reason, not only the first.
     let error = system.settle().map(drop).expect_err("it has ended");
     let again = matches!(&error, ActorError::TooManySends { sends: 4, .. });
     assert!(again, "{error}");

@@ -9,7 +9,7 @@ use everwarp_process::threads;
 use everwarp_runtime::cuda::MAX_REGISTERS;
 use everwarp_runtime::{Addition, LinkedPart, Publisher};
 
-use crate::code::LoadedCode;
+use crate::code::{BRIDGE_FRAME, LoadedCode};
 use crate::config::MODULES_MOST;
 use crate::partial::Partial;
 use crate::wasi;
@@ -69,7 +69,7 @@ fn publisher_of(kernel: String) -> Publisher {
 /// These modules as code that is loaded next to an image. `None` if one of them can only come in an image.
 pub(crate) fn addition(codes: &[Arc<LoadedCode>]) -> Option<Addition> {
     let mut addition = Addition {
-        bridge_bytes: crate::code::BRIDGE_FRAME,
+        bridge_bytes: BRIDGE_FRAME,
         ..Addition::default()
     };
     for code in codes {
