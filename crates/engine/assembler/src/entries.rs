@@ -156,3 +156,64 @@ impl Entries {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITE: &str =
+        ".func (.param .align 8 .b8 ret[16]) write (.param .b64 inst, .param .b32 a0)";
+    const READ: &str = ".func (.param .align 8 .b8 ret[16]) read (.param .b64 inst)";
+
+    fn entries() -> Entries {
+        let called = [("write", WRITE), ("read", READ)];
+        let called = called.map(|(name, signature)| (name.to_owned(), signature.to_owned()));
+        let parameters = ".param .b64 a0, .param .b32 a1";
+        Entries::new(".version 7.5\n", "table", 5, called.into(), parameters)
+    }
+
+    #[test]
+    fn an_image_enters_modules_by_way_of_its_table() {
+        let text = entries().text(40).expect("the signatures are ours");
+        for line in [
+            // Five modules, `read` and `write`.
+            ".visible .global .align 8 .b64 table[7];\n",
+            "  mov.b64 %a, read;\n  st.global.b64 [%t+40], %a;\n",
+            "  mov.b64 %a, write;\n  st.global.b64 [%t+48], %a;\n",
+            ".visible .func table_enter(.param .b32 module, .param .b64 a0, .param .b32 a1)\n{\n",
+            "  setp.ge.u32 %xp, %xm, 5;\n  @%xp bra $Xn;\n",
+            "  call %xa, (x0, x1), $Xp;\n",
+            ".visible .func table_roots()\n{\n",
+            "  call (xr), read, (x0);\n",
+            "  call table_roots_registers, ();\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_module_has_bridges_to_what_it_declares_and_does_not_have() {
+        let first = format!(
+            ".version 7.5\n.extern {WRITE};\n.extern .func m_f1();\n.visible .func m_enter(.param .b64 a0, .param .b32 a1)\n{{\n  ret;\n}}\n"
+        );
+        let second = ".version 7.5\n.visible .func m_f1()\n{\n  ret;\n}\n";
+        let bridges = |files: &[&str], roots| entries().bridges(files, "m_enter", 3, roots);
+        let Bridges { ptx, gives, takes } =
+            bridges(&[&first, second], Some("m_roots")).expect("it is ours");
+        assert_eq!((&*gives, &*takes), ("m_enter_gives", "m_enter_takes"));
+        for line in [
+            ".global .align 8 .b64 m_enter_callees[1];\n",
+            &format!(".weak {WRITE}\n{{\n"),
+            "  mov.b64 %a, m_enter;\n  st.global.b64 [%t+24], %a;\n",
+            "  call m_roots, ();\n",
+            "  ld.global.b64 %a, [%t+48];\n  st.global.b64 [m_enter_callees+0], %a;\n",
+        ] {
+            assert!(ptx.contains(line), "{line}: {ptx}");
+        }
+        assert!(!ptx.contains("m_f1") && !ptx.contains("read"));
+        // A function that nothing has, no entry, and text that is not ours.
+        assert!(bridges(&[&first], None).is_none());
+        assert!(bridges(&[second], None).is_none());
+        assert!(bridges(&[&first, "nonsense"], None).is_none());
+    }
+}

@@ -37,8 +37,8 @@ pub(crate) struct ModuleLoader {
 
 impl ModuleLoader {
     /// Loads a module while processes run. The module is compiled while the engine runs; then all processes that run are
-    /// suspended at their next safepoint, the engine gets the new image, and they continue in it. A suspended process is
-    /// described by positions in its module, not by addresses in the image.
+    /// suspended at their next safepoint, the engine gets the module next to its image, or another image, and they continue. A suspended
+    /// process is described by positions in its module, not by addresses in the image.
     ///
     /// Calls in modules that were loaded before nest as deep as they did. A module whose frames are too large for the
     /// stack of the device's threads is refused.

@@ -73,7 +73,7 @@ impl CompileChoice {
 
     /// The same for a module. Some modules get all functions: those with threads or imports of `everwarp:gpu`, whose threads and
     /// processes wait for each other, those with interleaved memories, and those that come with machine code, which is that of all
-    /// functions.
+    /// functions. Modules with threads come in an image, as machine code does that is there already.
     pub(crate) fn for_module(self, module: &Module) -> Self {
         let whole = self.interleaved
             || module.threads().is_some()
