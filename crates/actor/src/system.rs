@@ -917,6 +917,14 @@ impl ActorSystem {
     /// # Errors
     /// The engine failed.
     pub fn settle(&self) -> Result<ActorStats, ActorError> {
+        // What is submitted to an engine that has ended says only that.
+        self.settled().map_err(|error| match error {
+            ActorError::Engine(error) => self.explain(error),
+            other => other,
+        })
+    }
+
+    fn settled(&self) -> Result<ActorStats, ActorError> {
         Self::may_wait("ActorSystem::settle")?;
         self.carry_first()?;
         let pump = self.local.as_ref().and_then(|local| local.pump.as_ref());

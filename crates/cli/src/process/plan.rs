@@ -254,6 +254,11 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The file whose lines processes get as their standard input.
+    pub(super) fn stdin_lines(&self) -> Option<&Path> {
+        self.args.process.stdin_lines.as_deref()
+    }
+
     /// The destinations of standard output and standard error: byte for byte, or in whole lines where several processes
     /// share them. With `--json` standard output is for the object.
     fn outputs(&self) -> (Output, Output) {

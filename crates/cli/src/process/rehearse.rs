@@ -1,5 +1,6 @@
 //! What some of a plan's processes are given, for a rehearsal.
 
+use std::cell::LazyCell;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsFd;
@@ -24,6 +25,11 @@ pub(super) fn rehearsals(plan: &Plan<'_>) -> Vec<Rehearsal> {
         true => own_input(),
         false => Some(Bytes::new()),
     };
+    // Lines that a service has are read here as well.
+    let lines = LazyCell::new(|| {
+        let file = plan.stdin_lines().and_then(|path| File::open(path).ok())?;
+        read_ahead(file, INPUT).ok()?
+    });
     let given = some_of(plan.instances).map(|number| {
         let mut given = Rehearsal {
             stdin: stdin.clone(),
@@ -32,9 +38,20 @@ pub(super) fn rehearsals(plan: &Plan<'_>) -> Vec<Rehearsal> {
         };
         given.arg(&[plan.module.name()]);
         plan.write(number, &mut given, |_| {});
+        if given.stdin.is_none() && plan.stdin_lines().is_some() {
+            given.stdin = lines.as_ref().and_then(|text| line_of(text, number));
+        }
         given
     });
     given.collect()
+}
+
+/// The line with this number, from 0, of a text that is the beginning of a file. `None` if it has not the whole line.
+fn line_of(text: &Bytes, number: u32) -> Option<Bytes> {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let line = lines.nth(number as usize)?;
+    let is_whole = line.ends_with(b"\n") || text.len() < INPUT;
+    is_whole.then(|| text.slice_ref(line))
 }
 
 /// The numbers of some of these processes, as far apart as can be.
@@ -80,6 +97,19 @@ mod tests {
         assert_eq!(numbers(3), [0, 1, 2]);
         assert_eq!(numbers(u32::MAX)[7], 3_758_096_383);
         assert_eq!(numbers(1000), [0, 125, 250, 375, 500, 625, 750, 875]);
+    }
+
+    #[test]
+    fn a_line_is_known_if_it_is_there_as_a_whole() {
+        let text = Bytes::from_static(b"one\n\nlast");
+        let line = |text: &Bytes, number| line_of(text, number).map(|line| line.to_vec());
+        assert_eq!(line(&text, 0).as_deref(), Some(&b"one\n"[..]));
+        assert_eq!(line(&text, 1).as_deref(), Some(&b"\n"[..]));
+        assert_eq!(line(&text, 2).as_deref(), Some(&b"last"[..]));
+        assert_eq!(line(&text, 3), None);
+        let cut = Bytes::from([vec![b'\n'], vec![b'x'; INPUT - 1]].concat());
+        assert_eq!(line(&cut, 0).as_deref(), Some(&b"\n"[..]));
+        assert_eq!(line(&cut, 1), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use everwarp_io::Connection;
 
 use crate::config::{Directory, StartWriter};
+use crate::input_lines::InputLines;
 
 /// What a process is given in a rehearsal: a run on the CPU engine without effects, which shows which functions of a module are
 /// called, before a GPU's code of the module is made.
@@ -35,4 +36,45 @@ impl StartWriter for Rehearsal {
     }
 
     fn connection(&mut self, _: Connection) {}
+
+    /// Lines that a service has are not known here.
+    fn stdin_line(&mut self, lines: &InputLines, number: u32) {
+        self.stdin = lines.source().line(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::Any;
+
+    use super::*;
+    use crate::LineSource;
+
+    /// Two lines. The first is in this program.
+    struct First;
+
+    impl LineSource for First {
+        fn count(&self) -> u64 {
+            2
+        }
+        fn bytes(&self) -> u64 {
+            8
+        }
+        fn line(&self, number: u32) -> Option<Bytes> {
+            (number == 0).then(|| Bytes::from_static(b"one\n"))
+        }
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_elsewhere_is_not_known() {
+        let lines = InputLines::new(First);
+        let mut given = Rehearsal::default();
+        given.stdin_line(&lines, 0);
+        assert_eq!(given.stdin.as_deref(), Some(&b"one\n"[..]));
+        given.stdin_line(&lines, 1);
+        assert_eq!(given.stdin, None);
+    }
 }
