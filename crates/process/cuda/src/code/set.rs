@@ -260,8 +260,8 @@ impl CodeSet {
         let Some(addition) = joining::addition(new) else {
             return Ok(None);
         };
-        let prepared = engine.prepare_addition(&addition).map_err(not_started)?;
-        let Some(mut prepared) = prepared else {
+        // After an error an image is tried, which says what is wrong.
+        let Some(mut prepared) = engine.prepare_addition(&addition).ok().flatten() else {
             return Ok(None);
         };
         let linked = self.successor(self.linked.stack_bytes);
