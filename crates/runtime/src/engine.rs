@@ -249,15 +249,15 @@ impl Engine {
         pending.into_iter().try_for_each(|mut p| p.wait().map(drop))
     }
 
-    /// Counts things outside the engine that its tasks begin to wait for. Until [`end_outside`](Self::end_outside) an engine
-    /// in which nothing moves is idle and not stuck. Not a stable API.
     /// The function and the detail of the fault that the engine has ended with, for a library that explains the faults of its functions:
-    /// of several threads that wait, one gets the fault, and the others that the engine is lost.
+    /// of several threads that wait, one gets the fault, and the others that the engine is lost. Not a stable API.
     #[doc(hidden)]
     pub fn fault(&self) -> Option<(&str, u64)> {
         let (function, detail) = self.core.fault.get()?;
         Some((function, *detail))
     }
+    /// Counts things outside the engine that its tasks begin to wait for. Until [`end_outside`](Self::end_outside) an engine
+    /// in which nothing moves is idle and not stuck. Not a stable API.
     #[doc(hidden)]
     pub fn begin_outside(&self, count: u64) {
         self.core.outside.fetch_add(count, Ordering::AcqRel);

@@ -38,7 +38,7 @@ pub(super) fn rehearsals(plan: &Plan<'_>) -> Vec<Rehearsal> {
         };
         given.arg(&[plan.module.name()]);
         plan.write(number, &mut given, |_| {});
-        if given.stdin.is_none() && plan.stdin_lines().is_some() {
+        if given.stdin.is_none() {
             given.stdin = lines.as_ref().and_then(|text| line_of(text, number));
         }
         given

@@ -177,6 +177,52 @@ pub(crate) fn bridge(signature: &str, variable: &str, element: usize) -> Option<
     ))
 }
 
+/// What a file is linked with that is loaded next to an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bridges {
+    /// The text.
+    pub ptx: String,
+    /// The kernel that writes the addresses of the file's functions into the image's table, whose address is its only parameter.
+    pub gives: String,
+    /// The kernel that takes the addresses of all functions which the file calls from there.
+    pub takes: String,
+}
+
+impl Bridges {
+    /// Those of a file with the functions `own`, names and signatures. The addresses of the `given` functions go to these elements of the
+    /// table, and those of the `others`, whose signatures these are, come from there. `head` are the lines that begin a file, and `stem`
+    /// is what the names of the variable and the kernels begin with. `None` if a signature is not ours.
+    pub(crate) fn of<'n>(
+        head: &str,
+        stem: &str,
+        own: &[(&str, &str)],
+        given: impl Iterator<Item = (&'n str, Vec<usize>)>,
+        others: &[(&str, usize)],
+    ) -> Option<Self> {
+        let name = |end: &str| format!("{stem}_{end}");
+        let (variable, gives_name, takes_name) = (name("callees"), name("gives"), name("takes"));
+        let mut ptx = format!(
+            "{head}\n.global .align 8 .b64 {variable}[{}];\n",
+            others.len().max(1)
+        );
+        for (_, signature) in own {
+            let _ = writeln!(ptx, ".extern {signature};");
+        }
+        for (element, (signature, _)) in others.iter().enumerate() {
+            ptx.push_str(&bridge(signature, &variable, element)?);
+        }
+        let reached = reach(own.iter().copied())?;
+        ptx.push_str(&gives(&gives_name, given, &reached));
+        let taken = others.iter().map(|(_, element)| *element).zip(0..);
+        ptx.push_str(&takes(&takes_name, &variable, taken));
+        Some(Self {
+            ptx,
+            gives: gives_name,
+            takes: takes_name,
+        })
+    }
+}
+
 /// Text at the beginning of a function, which passes calls on to the address in an element of this variable, unless that is 0.
 ///
 /// A comparison with the function's own address would make it one that any other such call might call, as far as the assembler

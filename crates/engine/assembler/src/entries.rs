@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::bridge::{bridge, call_at, gives, reach, takes, takes_registers};
-use crate::library::Bridges;
+use crate::bridge::{Bridges, call_at, gives, reach, takes_registers};
 use crate::split::parse;
 
 /// The table of an image, and the functions that modules may call.
@@ -127,33 +126,12 @@ impl Entries {
                 called.insert(*name, (*signature, self.modules + at));
             }
         }
-        let variable = format!("{entry}_callees");
-        let (gives_name, takes_name) = (format!("{entry}_gives"), format!("{entry}_takes"));
-        let mut ptx = self.head.clone();
-        let _ = writeln!(
-            ptx,
-            ".global .align 8 .b64 {variable}[{}];",
-            called.len().max(1)
-        );
-        let entry_signature = *own.get(entry)?;
-        let _ = writeln!(ptx, ".extern {entry_signature};");
-        for (element, (signature, _)) in called.values().enumerate() {
-            ptx.push_str(&bridge(signature, &variable, element)?);
-        }
-        let mut reached = vec![(entry, entry_signature)];
-        if let Some(roots) = roots {
-            let _ = writeln!(ptx, ".extern .func {roots}();");
-            reached.push((roots, ".func f()"));
-        }
+        let roots = roots.map(|roots| (roots, format!(".func {roots}()")));
+        let mut reached = vec![(entry, *own.get(entry)?)];
+        reached.extend(roots.iter().map(|(name, signature)| (*name, &**signature)));
         let given = std::iter::once((entry, vec![number]));
-        ptx.push_str(&gives(&gives_name, given, &reach(reached.into_iter())?));
-        let taken = called.values().map(|(_, element)| *element).zip(0..);
-        ptx.push_str(&takes(&takes_name, &variable, taken));
-        Some(Bridges {
-            ptx,
-            gives: gives_name,
-            takes: takes_name,
-        })
+        let called: Vec<_> = called.into_values().collect();
+        Bridges::of(&self.head, entry, &reached, given, &called)
     }
 }
 

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::Range;
 
-use crate::bridge::{bridge, gives, pass_on, reach, takes, takes_registers};
+pub use crate::bridge::Bridges;
+use crate::bridge::{gives, pass_on, reach, takes_registers};
 use crate::split::{Linkage, names, parse};
 
 /// How many functions one function reaches: the assembler takes time with the square of a function's length.
@@ -29,17 +30,6 @@ pub struct Library {
     shortest: usize,
     /// The name of the table.
     table: String,
-}
-
-/// What a file is linked with that is loaded next to an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bridges {
-    /// The text.
-    pub ptx: String,
-    /// The kernel that writes the addresses of the file's functions into the image's table, whose address is its only parameter.
-    pub gives: String,
-    /// The kernel that takes the addresses of all functions which the file calls from there.
-    pub takes: String,
 }
 
 impl Library {
@@ -135,40 +125,27 @@ impl Library {
     pub fn bridges(&self, numbers: &[usize]) -> Option<Bridges> {
         let own = self.parts(numbers);
         let [first, ..] = *own.first()?;
-        let (variable, gives_name, takes_name) = (
-            format!("{first}_callees"),
-            format!("{first}_gives"),
-            format!("{first}_takes"),
-        );
         let own_names: BTreeSet<_> = own.iter().map(|[name, ..]| *name).collect();
         let mut others = self.called(&own);
         others.retain(|name, _| !own_names.contains(name));
-        let mut ptx = self.directives.clone();
-        let _ = write!(
-            ptx,
-            "\n.global .align 8 .b64 {variable}[{}];\n",
-            others.len().max(1)
-        );
-        for [_, signature, _] in &own {
-            let _ = writeln!(ptx, ".extern {signature};");
-        }
-        for (element, signature) in others.values().enumerate() {
-            ptx.push_str(&bridge(signature, &variable, element)?);
-        }
         let count = self.numbers.len();
         let given = own_names.iter().map(|name| {
             let number = self.numbers[*name];
             (*name, vec![number, count + number])
         });
-        let reached = reach(own.iter().map(|[name, signature, _]| (*name, *signature)))?;
-        ptx.push_str(&gives(&gives_name, given, &reached));
-        let taken = others.keys().map(|name| self.numbers[*name]).zip(0..);
-        ptx.push_str(&takes(&takes_name, &variable, taken));
-        Some(Bridges {
-            ptx,
-            gives: gives_name,
-            takes: takes_name,
-        })
+        let own: Vec<_> = own
+            .iter()
+            .map(|[name, signature, _]| (*name, *signature))
+            .collect();
+        let others = others.into_iter();
+        let others = others.map(|(name, signature)| (signature, self.numbers[name]));
+        Bridges::of(
+            &self.directives,
+            first,
+            &own,
+            given,
+            &others.collect::<Vec<_>>(),
+        )
     }
 
     /// The table's text, and the kernel that writes the addresses of all functions into its first half, as they are in the image. The

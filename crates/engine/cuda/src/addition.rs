@@ -42,7 +42,7 @@ pub(crate) fn prepare(
     };
     let objects = objects_apart(assembler, &addition.parts, arch, &Cache::user(), made);
     let objects = objects.map_err(|e| EngineError::Assemble(Box::new(e)))?;
-    let objects: Vec<_> = objects.iter().collect();
+    let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
     if has_constants(&objects).ok_or(EngineError::Frames)? {
         return Ok(None);
     }

@@ -88,7 +88,7 @@ pub fn build_addition(
     let assembler = Assembler::find().map_err(|e| failed(Box::new(e)))?;
     let objects = objects_apart(&assembler, &addition.parts, arch, cache, &Made::default());
     let objects = objects.map_err(|e| failed(Box::new(e)))?;
-    let objects: Vec<_> = objects.iter().collect();
+    let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
     let has_constants = has_constants(&objects).ok_or(EngineError::Frames)?;
     let all: Vec<_> = objects.iter().map(|object| object.as_slice()).collect();
     let code = assembler.link("an addition", &all, &target(arch));

@@ -140,7 +140,10 @@ pub(crate) fn assemble_while(
     };
     match objects_apart(&assembler, parts, arch, cache, made) {
         // What cannot be read comes in an image, where the driver says what is wrong with it.
-        Ok(objects) => Ok(has_constants(&objects.iter().collect::<Vec<_>>()) == Some(false)),
+        Ok(objects) => {
+            let objects: Vec<_> = objects.iter().flat_map(|part| part.iter()).collect();
+            Ok(has_constants(&objects) == Some(false))
+        }
         Err(error) if is_of_the_module(&error.cause) => Err(EngineError::Assemble(Box::new(error))),
         Err(_) => Ok(false),
     }
@@ -186,34 +189,33 @@ pub(crate) fn objects_apart(
     arch: u32,
     cache: &Cache,
     made: &Made,
-) -> Result<Vec<Vec<u8>>, AssembleError> {
-    let all = objects(assembler, parts, &target(arch), cache, made)?;
-    let mut apart = Vec::new();
-    for (part, pieces) in parts.iter().zip(&all) {
-        let needs = |piece: &Vec<u8>| has_constants(&[piece]) == Some(true);
+) -> Result<Vec<Objects>, AssembleError> {
+    let plain = Target {
+        plain: true,
+        ..target(arch)
+    };
+    let needs = |piece: &Vec<u8>| has_constants(&[piece]) == Some(true);
+    let mut all = objects(assembler, parts, &target(arch), cache, made)?;
+    for (part, pieces) in parts.iter().zip(&mut all) {
         if !pieces.iter().any(needs) {
-            apart.extend(pieces.iter().cloned());
             continue;
         }
-        let texts = split(&part.ptx).texts;
-        for (text, piece) in texts.iter().zip(pieces.iter()) {
+        let mut apart = Vec::new();
+        for (text, piece) in split(&part.ptx).texts.into_iter().zip(pieces.iter()) {
             if !needs(piece) {
                 apart.push(piece.clone());
                 continue;
             }
             let text = LinkedPart {
                 name: Arc::clone(&part.name),
-                ptx: text.as_str().into(),
-            };
-            let plain = Target {
-                plain: true,
-                ..target(arch)
+                ptx: text.into(),
             };
             let made = objects(assembler, &[text], &plain, cache, made)?;
             apart.extend(made.iter().flat_map(|pieces| pieces.iter().cloned()));
         }
+        *pieces = Arc::new(apart);
     }
-    Ok(apart)
+    Ok(all)
 }
 
 /// The machine code of all parts, in their order.

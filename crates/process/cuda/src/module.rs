@@ -75,16 +75,12 @@ impl CompileChoice {
     /// processes wait for each other, those with interleaved memories, and those that come with machine code, which is that of all
     /// functions. Modules with threads come in an image, as machine code does that is there already.
     pub(crate) fn for_module(self, module: &Module) -> Self {
-        let whole = self.interleaved
-            || module.threads().is_some()
-            || module.uses_gpu()
-            || !module.images().is_empty();
+        let in_image =
+            self.interleaved || module.threads().is_some() || !module.images().is_empty();
+        let whole = in_image || module.uses_gpu();
         Self {
             first: self.first.filter(|_| !whole),
-            apart: self.apart
-                && !self.interleaved
-                && module.threads().is_none()
-                && module.images().is_empty(),
+            apart: self.apart && !in_image,
             ..self
         }
     }

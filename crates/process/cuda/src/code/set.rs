@@ -57,7 +57,6 @@ impl CodeSet {
     ) -> Result<Self, StartError> {
         let mut set = Self {
             linked: Linked {
-                declarations: program::DECLARATIONS.to_owned(),
                 headers: program::HEADERS,
                 stack_bytes,
                 ..Linked::default()
@@ -77,10 +76,8 @@ impl CodeSet {
             }
         }
         set.linked.host_call_slots = host_call_slots(&set.loaded);
-        set.linked.parts = parts(&set.loaded, open);
-        set.linked.declarations = declarations(&set.loaded, open);
-        set.linked.publishers = publishers(&set.loaded, open);
-        set.entered = set.loaded.iter().map(|code| code.number).collect();
+        let linked = set.successor(stack_bytes);
+        set.has_image(linked);
         set.linked.precompiled = modules.iter().flat_map(precompiled).collect();
         Ok(set)
     }
