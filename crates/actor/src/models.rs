@@ -138,7 +138,7 @@ impl World {
                         let none_left = || {
                             turn.slot.notes.fetch_and(!NEWS, Ordering::Relaxed);
                         };
-                        if let Taken::Message(message) = side.take_news(turn.id, none_left) {
+                        if let Taken::Message(message, _) = side.take_news(turn.id, none_left) {
                             let value = (turn.id, message.words[0]);
                             self.handled.lock().unwrap().push(value);
                         }

@@ -999,7 +999,8 @@ impl Turns {
     fn message(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cell: u32) {
         let (mut message, mut ask) = (Message::EMPTY, None);
         if take(turn, host, cell, &mut message, &mut ask) {
-            self.watched(turn, host, &[cell], from_ref(&message), from_mut(&mut ask));
+            let keys = keys(turn, from_ref(&cell));
+            self.watched(turn, host, keys, from_ref(&message), from_mut(&mut ask));
         }
     }
     fn messages(&self, turn: &mut Turn<'_>, host: &mut TaskHost<'_>, cells: &[u32]) {
@@ -1013,15 +1014,16 @@ impl Turns {
         }
         if count > 0 {
             let (messages, asks) = (&messages[..count], &mut asks[..count]);
-            self.watched(turn, host, &came[..count], messages, asks);
+            let keys = keys(turn, &came[..count]);
+            self.watched(turn, host, keys, messages, asks);
         }
     }
-    /// Handles messages that came in these cells, and measures that.
+    /// Handles messages, and measures that. A trace knows them by these keys.
     fn watched(
         &self,
         turn: &mut Turn<'_>,
         host: &mut TaskHost<'_>,
-        cells: &[u32],
+        keys: impl IntoIterator<Item = u64>,
         messages: &[Message],
         asks: &mut [Option<u32>],
     ) {
@@ -1031,10 +1033,7 @@ impl Turns {
         let begin = watched.begin();
         self.handle(turn, host, messages, asks);
         let function = host.task.task().function().0;
-        let system = std::ptr::from_ref(turn.table.control).addr();
-        let tag = messages[0].tag();
-        let cells = cells.iter().map(|&cell| cell_key(system, cell));
-        watched.end(function, begin, tag, cells);
+        watched.end(function, begin, messages[0].tag(), keys);
     }
     /// Handles messages, and again if the handler fails and the kind says so.
     pub(crate) fn handle(
@@ -1082,7 +1081,9 @@ impl Turns {
         };
         match side.take_news(id, none_left) {
             Taken::Nothing => {}
-            Taken::Message(message) => self.handle(turn, host, &[message], &mut [None]),
+            Taken::Message(message, key) => {
+                self.watched(turn, host, [key], &[message], &mut [None]);
+            }
             Taken::Reset => self.reset(turn, host),
         }
     }
@@ -1091,6 +1092,12 @@ impl Turns {
         let (none, asks) = ([Message::EMPTY], &mut [None]);
         self.actor(turn, host, &none, asks).restart(false);
     }
+}
+
+/// What a trace knows the messages by that came in these cells.
+fn keys<'c>(turn: &Turn<'_>, cells: &'c [u32]) -> impl Iterator<Item = u64> + use<'c> {
+    let system = std::ptr::from_ref(turn.table.control).addr();
+    cells.iter().map(move |&cell| cell_key(system, cell))
 }
 
 /// Takes the message out of a cell, and the cell if it is an ask. Returns false for a late reply, which reaches no actor.

@@ -9,10 +9,12 @@ mod perfetto;
 
 use everwarp::Select;
 
-use crate::handlers::{check_calls, trace_calls};
+use crate::handlers::{check_calls, check_timers, trace_calls};
 
 #[test]
 fn calls_that_handle_several_messages_have_a_flow_for_each() {
     let trace = trace_calls(Select::Cpu);
     check_calls(&trace, |call| call.flows.len() as u64);
+    // The thread that keeps the timers sends, and has no slices.
+    check_timers(&trace, |_| 1, "");
 }

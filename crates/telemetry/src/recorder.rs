@@ -396,6 +396,20 @@ pub fn message_sent(system: usize, cell: u32) {
     }
 }
 
+/// News of an actor, such as the message of a timer, are about to be sent by this thread. Returns what a trace knows them by, or 0 if
+/// nothing is traced.
+pub fn news_sent() -> u64 {
+    // No cell of a system has a number as large.
+    static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
+    let Some(tracer) = tracer() else { return 0 };
+    let key = NEXT.fetch_sub(1, Ordering::Relaxed);
+    match handling() {
+        Some(handling) => handling.sent(key),
+        None => tracer.record(Event::send(EventKind::SendCell, clock::now(), key)),
+    }
+    key
+}
+
 impl Handling {
     fn traced(&self) -> bool {
         self.0.recorder.level == Level::Trace

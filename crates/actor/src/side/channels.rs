@@ -366,7 +366,7 @@ impl State {
         value.message()
     }
     /// The news of an actor that has ended: the values among them come back.
-    pub(super) fn bring_back(&mut self, news: VecDeque<News>, after: &mut After) {
+    pub(super) fn bring_back(&mut self, news: impl IntoIterator<Item = News>, after: &mut After) {
         if broken(Mutant::ValuesForgotten) {
             return;
         }

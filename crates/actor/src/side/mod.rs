@@ -26,6 +26,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use everwarp_contract::actor::DEAD_ENDED;
+use everwarp_telemetry::recorder::news_sent;
 
 use crate::id::ActorId;
 use crate::message::Message;
@@ -82,10 +83,29 @@ enum News {
     Reset,
 }
 
+/// News in an actor's list.
+#[derive(Debug)]
+struct Listed {
+    news: News,
+    /// What a trace knows them by; 0 if nothing is traced.
+    key: u64,
+}
+
+impl From<News> for Listed {
+    /// The news are about to be put into the list.
+    fn from(news: News) -> Self {
+        Self {
+            news,
+            key: news_sent(),
+        }
+    }
+}
+
 /// An actor's oldest news, as its turn sees them.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    Message(Message),
+    /// A message, and what a trace knows it by; 0 if nothing is traced.
+    Message(Message, u64),
     Reset,
     /// There was none, or it was cancelled.
     Nothing,
@@ -94,7 +114,7 @@ pub(crate) enum Taken {
 /// What is kept for one actor.
 #[derive(Debug, Default)]
 struct Record {
-    news: VecDeque<News>,
+    news: VecDeque<Listed>,
     /// Values that are on their way to an actor of the host on a GPU.
     sent: VecDeque<News>,
     watchers: Vec<Watcher>,
@@ -113,6 +133,12 @@ struct Record {
 }
 
 impl Record {
+    /// Takes the news that are sent, and those that are not.
+    fn all_news(&mut self) -> impl Iterator<Item = News> + use<> {
+        let listed = std::mem::take(&mut self.news).into_iter();
+        let listed = listed.map(|listed| listed.news);
+        std::mem::take(&mut self.sent).into_iter().chain(listed)
+    }
     /// Whether nothing follows from the end of the actor.
     fn is_empty(&self) -> bool {
         self.watchers.is_empty()
@@ -151,7 +177,7 @@ impl State {
         self.records.entry(actor).or_default()
     }
     fn push(&mut self, actor: ActorId, news: News) {
-        self.record(actor).news.push_back(news);
+        self.record(actor).news.push_back(news.into());
         self.ops.push_back((actor, Op::News));
     }
     fn tell(&mut self, actor: ActorId, message: Message) {
@@ -265,7 +291,8 @@ impl Side {
     /// Gives an actor news whose turn runs, and which sets the note itself.
     pub(crate) fn tell_own(&self, actor: ActorId, message: Message) {
         let mut state = self.state();
-        state.record(actor).news.push_back(News::Message(message));
+        let news = Listed::from(News::Message(message));
+        state.record(actor).news.push_back(news);
     }
     /// Gives an actor of the host its closure.
     pub(crate) fn set_part(&self, actor: ActorId, closure: Box<Closure>) {
@@ -294,8 +321,7 @@ impl Side {
         let Some(record) = state.records.get_mut(&actor) else {
             return;
         };
-        let mut news = std::mem::take(&mut record.sent);
-        news.append(&mut record.news);
+        let news = record.all_news();
         let timers = std::mem::take(&mut record.timers);
         let kept = std::mem::take(&mut record.kept);
         // Its end may not be reported yet, and others may wait for that.
@@ -319,16 +345,16 @@ impl Side {
         if last {
             none_left();
         }
-        match news {
-            None => Taken::Nothing,
-            Some(News::Reset) => Taken::Reset,
-            Some(News::Message(message)) => Taken::Message(message),
-            Some(News::Value(value)) => Taken::Message(state.handled(&value)),
-            Some(News::Timer(number)) => match state.timers.take(number) {
-                Some(message) => Taken::Message(message),
-                None => Taken::Nothing,
-            },
-        }
+        let Some(Listed { news, key }) = news else {
+            return Taken::Nothing;
+        };
+        let message = match news {
+            News::Reset => return Taken::Reset,
+            News::Message(message) => Some(message),
+            News::Value(value) => Some(state.handled(&value)),
+            News::Timer(number) => state.timers.take(number),
+        };
+        message.map_or(Taken::Nothing, |message| Taken::Message(message, key))
     }
 
     /// The system ends.

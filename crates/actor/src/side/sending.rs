@@ -10,7 +10,7 @@ use crate::sync::{Condvar, MutexGuard};
 use super::channels::{
     After, Channel, Closed, Continuation, Party, Receiving, Seat, Sending, ValueType, Words,
 };
-use super::{News, Side, State};
+use super::{Listed, News, Side, State};
 
 impl Side {
     /// Makes a channel.
@@ -85,7 +85,7 @@ impl Side {
                 let channel = state.channels.get_mut(&from.0);
                 let value = channel.map(|c| c.announce(from.0, number, words));
                 let news = &mut state.record(actor).news;
-                news.extend(value.map(News::Value));
+                news.extend(value.map(News::Value).map(Listed::from));
             }
             _ => {}
         }

@@ -122,7 +122,7 @@ impl Side {
     pub(crate) fn send_news(&self, actor: ActorId) -> Option<(Message, bool)> {
         let mut state = self.state();
         let record = state.records.get_mut(&actor)?;
-        match record.news.pop_front()? {
+        match record.news.pop_front()?.news {
             News::Message(message) => Some((message, false)),
             News::Timer(number) => state.timers.send(number),
             News::Value(value) => {

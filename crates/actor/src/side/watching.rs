@@ -92,7 +92,9 @@ impl Side {
         state.record(watcher).watches.retain(|id| *id != target);
         // A message that is not handled yet goes, too.
         let news = &mut state.record(watcher).news;
-        news.retain(|news| !matches!(news, super::News::Message(m) if m.is_down_of(target)));
+        news.retain(
+            |listed| !matches!(&listed.news, super::News::Message(m) if m.is_down_of(target)),
+        );
         state.unwatch(target, watcher)
     }
 
@@ -131,6 +133,7 @@ impl Side {
         let Some(mut record) = state.records.remove(&actor) else {
             return;
         };
+        let news = record.all_news();
         record.timers.iter().for_each(|t| state.timers.remove(*t));
         state.lose(actor, &record.kept, DEAD_ENDED);
         state.names.remove(&record.names, record.key);
@@ -153,8 +156,6 @@ impl Side {
         }
         let mut after = After::default();
         state.leave_channels(actor, &record.channels);
-        let mut news = record.sent;
-        news.append(&mut record.news);
         state.bring_back(news, &mut after);
         // A closure may do something when it is dropped.
         drop(state);

@@ -16,7 +16,7 @@ use everwarp::process::{Command, Host, Module, Output};
 use everwarp::{Device, Select, telemetry};
 use everwarp_testkit::{cases, run_on_gpu};
 
-use crate::handlers::{ASKS, RING, check_asks, check_calls, check_ring, trace_calls};
+use crate::handlers::{ASKS, RING, check_asks, check_calls, check_ring, check_timers, trace_calls};
 use crate::perfetto::{Trace, read};
 use crate::sandbox::{Sandbox, words};
 
@@ -135,6 +135,7 @@ fn a_small_trace_of_actors_has_no_flow_without_an_end() {
 fn calls_of_warps_and_blocks_are_slices_of_handlers() {
     let trace = trace_calls(Select::Cuda);
     let calls = check_calls(&trace, |call| call.number);
+    check_timers(&trace, |handler| handler.number, "actor_services/host_news");
     assert!(calls.iter().all(|c| c.number == c.flows.len() as u64));
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use everwarp::actor::Tell;
+use everwarp::actor::{ActorConfig, ActorSystem, Tell};
 use everwarp::{Device, Select, telemetry};
+use everwarp_programs::actor_services::{AFTER, AGENT, DevAgent, SERVICES};
 use everwarp_programs::actor_shapes::{self, BLOCK, LINK, PASS, SHAPES, WARP};
 
 use crate::perfetto::{Slice, Trace, read};
@@ -13,6 +14,8 @@ type Senders<'n> = BTreeMap<&'n str, u64>;
 
 /// Messages that the actor of [`trace_calls`] passes on.
 const CALLED: u64 = 100;
+/// Timers of the other actor of [`trace_calls`].
+const TIMERS: u64 = 5;
 
 /// Tokens that actors pass around a ring. No mailbox is ever full.
 pub(crate) const RING: &[&str] = &["ring", "--n", "200", "--tokens", "50", "--hops", "20"];
@@ -20,6 +23,7 @@ pub(crate) const RING: &[&str] = &["ring", "--n", "200", "--tokens", "50", "--ho
 pub(crate) const ASKS: &[&str] = &["asks", "--pairs", "30", "--questions", "10"];
 
 /// Traces this program, in which an actor of warp shape passes messages on to one of block shape. Each call handles several of them.
+/// Then another actor hears its timers.
 pub(crate) fn trace_calls(select: Select) -> Trace {
     telemetry::start_trace(2 << 30).expect("nothing in this program is traced");
     let device = Device::open(select).expect("the device opens");
@@ -39,10 +43,37 @@ pub(crate) fn trace_calls(select: Select) -> Trace {
     system.settle().expect("it settles");
     drop(system);
     drop((calls, engine));
+    hear_timers(&device);
     let mut file = Vec::new();
     let written = telemetry::write_trace(&mut file).expect("there is memory");
     assert_eq!(written.map(|written| written.lost), Some(0));
     read(&file)
+}
+
+fn hear_timers(device: &Device) {
+    let engine = device.engine().program(SERVICES.program()).start();
+    let engine = engine.expect("the engine starts");
+    let system = ActorSystem::start(&engine, &SERVICES, ActorConfig::default());
+    let system = system.expect("the system starts");
+    let actor = system.launch(AGENT).expect("there is room");
+    for number in 1..=TIMERS {
+        let told = system.tell(actor, AFTER, &[number * 1_000_000, number]);
+        told.expect("it lives");
+    }
+    loop {
+        let state: DevAgent = system.state(actor).expect("it lives");
+        if state.ticks == TIMERS {
+            break;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Checks what the trace of [`trace_calls`] has of timers: each message has a flow from `sender`, the names of the slices around the
+/// place where it was sent.
+pub(crate) fn check_timers(trace: &Trace, messages: impl Fn(&Slice) -> u64, sender: &str) {
+    let sent = [("actor_services/host_tell", TIMERS), (sender, TIMERS)];
+    check(trace, "actor_services", "agent", messages, sent.into());
 }
 
 /// Checks the trace of [`trace_calls`]. Returns the calls of the first actor.

@@ -24,6 +24,7 @@ EW_CALL u32 actor_news(const DevActors* s, u64 to, u32 cell) {
   if (!actor_named(s->slot_limit, to)) return SENT_GONE;
   DevActor* slot = s->slots + actor_slot(to);
   if (!actor_lives(load(&slot->mail, relaxed, gpu), load(actor_meta(slot), relaxed, gpu), actor_generation(to))) return SENT_GONE;
+  trace_sends(s->cells + cell);
   u32 seen = load(&slot->notes, relaxed, gpu);
   while (true) {
     store(&s->cells[cell].next, seen >> NOTE_BITS, relaxed, gpu);

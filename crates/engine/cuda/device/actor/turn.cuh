@@ -291,8 +291,8 @@ EW_FN void actor_turn(Lane& t, const DevActors& system, u32 base, F handle) {
       if (a.message.is_ask()) kept = K::retries != 0 || a.shows() ? a.copied(at) : NONE;
     }
     if (!ends && !a.stopping) {
-      // News are in no mailbox. A message that is handled again was taken before.
-      trace_takes(is_news || left != K::retries ? nullptr : a.cells + at);
+      // A message that is handled again was taken before.
+      trace_takes(left != K::retries ? nullptr : a.cells + at);
       a.sends = K::sends(a.kind());
       a.asked = NONE;
       if constexpr (K::services) a.payload_cell = kept;

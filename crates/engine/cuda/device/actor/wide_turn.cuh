@@ -204,8 +204,8 @@ EW_FN u32 wide_call(V& t, Actor& a, u32 lane, u32 at, u32 count, bool is_news, u
   // Not the first lane, whose place a block needs.
   if (lane == 1) measure_handler_begins();
   trace_meet(ALL);
-  // News are in no mailbox. A message that is handled again was taken before.
-  if (at != NONE && !(K::services && (is_news || left != K::retries))) trace_takes(a.cells + at);
+  // A message that is handled again was taken before.
+  if (at != NONE && !(K::services && left != K::retries)) trace_takes(a.cells + at);
 #pragma unroll 1
   while (true) {
     a.sends = K::sends(a.kind());

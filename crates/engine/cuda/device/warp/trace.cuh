@@ -7,7 +7,7 @@
 //    blocks meet before and after each call of a handler.
 // 3. A message is known by the address of its cell, which its sender and the turn that handles it both know. What is sent is written
 //    before the mailbox has it, and what is taken before its cell has another message. So of all that was sent in a cell, the turn has
-//    taken what was sent there last. A message that finds no room is written again when it is sent again.
+//    taken what was sent there last. A message that finds no room is written again when it is sent again. News are messages, too.
 #pragma once
 #include "everwarp/warp/worker.cuh"
 
@@ -91,7 +91,7 @@ EW_FN void trace_meet(u32 lanes) {
   __syncwarp(lanes);
 }
 
-// One lane: it is about to handle a message that was sent in a cell; null if no mailbox had it.
+// One lane: it is about to handle a message that was sent in a cell; null if it was taken before.
 EW_CALL void trace_takes(const DevMessage* cell) {
   if (everwarp_tables.trace_slots == 0) return;
   TraceHand& h = trace_hand();
