@@ -1,16 +1,17 @@
 //! What the processes of one host on a GPU did, as this program sees it: it starts them, serves their host calls and learns
 //! of their ends. The device measures nothing for this.
 //!
-//! Any thread may record. Each call takes microseconds anyway, so all are measured and none is sampled.
+//! Any thread may record, each to counters of its own: a hundred thousand processes that end within ten milliseconds would wait for each
+//! other at counters that all threads share. All calls are measured and none is sampled.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::clock;
-use crate::histogram::{Distribution, Histogram};
+use crate::histogram::{Distribution, Histogram, add};
 use crate::level::{Level, level};
 use crate::trace::{Event, Losses, Tracer, tracer};
 use crate::view::{CallTimes, ProcessTotals};
@@ -24,12 +25,41 @@ pub struct HostedProcess {
     pub began: u64,
 }
 
-/// A kind of host calls.
+/// What one thread has counted. It alone writes, and any thread may read meanwhile.
 #[derive(Debug)]
-struct CallKind {
-    name: String,
-    /// Made when the first call of this kind ends.
-    times: OnceLock<Histogram>,
+struct Share {
+    started: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    wait: Histogram,
+    run: Histogram,
+    /// By kind of calls, each made when the first call of its kind ends.
+    calls: Box<[OnceLock<Histogram>]>,
+}
+
+/// The shares of all threads, and those of threads that have ended, which other threads take over.
+#[derive(Debug, Default)]
+struct Shares {
+    all: Vec<Arc<Share>>,
+    left: Vec<Arc<Share>>,
+}
+
+/// The calling thread's share of a host's counts.
+struct OwnShare {
+    host: Weak<Mutex<Shares>>,
+    share: Arc<Share>,
+}
+
+impl Drop for OwnShare {
+    fn drop(&mut self) {
+        if let Some(host) = self.host.upgrade() {
+            lock(&host).left.push(Arc::clone(&self.share));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The slices of processes that a trace gets when the host ends.
@@ -44,18 +74,17 @@ struct PlaceSlices {
 /// Counts and times of one host's processes, recorded by all of its threads.
 #[derive(Debug)]
 pub struct HostedProcesses {
-    started: AtomicU64,
-    succeeded: AtomicU64,
-    failed: AtomicU64,
-    wait: Histogram,
-    run: Histogram,
-    kinds: Box<[CallKind]>,
+    shares: Arc<Mutex<Shares>>,
+    /// The names of the kinds of calls.
+    kinds: Box<[String]>,
     /// The trace, and how many slices of processes it has room for.
     traced: Option<(&'static Tracer, usize)>,
     slices: Mutex<PlaceSlices>,
 }
 
 thread_local! {
+    /// Its shares of hosts, of which a thread serves few.
+    static OWN: RefCell<Vec<OwnShare>> = const { RefCell::new(Vec::new()) };
     /// When the last slice of this thread ended.
     static LAST_END: Cell<u64> = const { Cell::new(0) };
 }
@@ -74,18 +103,10 @@ impl HostedProcesses {
     }
 
     fn new(names: impl IntoIterator<Item = String>, traced: Option<&'static Tracer>) -> Self {
-        let kind = |name| CallKind {
-            name,
-            times: OnceLock::new(),
-        };
-        let kinds: Box<[_]> = names.into_iter().map(kind).collect();
+        let kinds: Box<[_]> = names.into_iter().collect();
         assert!(!kinds.is_empty(), "calls without a name have the first one");
         Self {
-            started: AtomicU64::new(0),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            wait: Histogram::default(),
-            run: Histogram::default(),
+            shares: Arc::default(),
             kinds,
             traced: traced.map(|tracer| {
                 // In the file a track takes as much as one more event, and each slice may be alone on its track.
@@ -95,25 +116,62 @@ impl HostedProcesses {
         }
     }
 
+    /// Records to the calling thread's share.
+    fn record(&self, record: impl FnOnce(&Share)) {
+        OWN.with(|own| {
+            let mut own = own.borrow_mut();
+            let of_this = |own: &OwnShare| own.host.as_ptr() == Arc::as_ptr(&self.shares);
+            let at = own.iter().position(of_this).unwrap_or_else(|| {
+                own.retain(|own| own.host.strong_count() > 0);
+                own.push(self.share());
+                own.len() - 1
+            });
+            record(&own[at].share);
+        });
+    }
+
+    /// A share that no other thread has.
+    fn share(&self) -> OwnShare {
+        let mut shares = lock(&self.shares);
+        let share = shares.left.pop().unwrap_or_else(|| {
+            let share = Arc::new(Share {
+                started: AtomicU64::new(0),
+                succeeded: AtomicU64::new(0),
+                failed: AtomicU64::new(0),
+                wait: Histogram::default(),
+                run: Histogram::default(),
+                calls: self.kinds.iter().map(|_| OnceLock::new()).collect(),
+            });
+            shares.all.push(Arc::clone(&share));
+            share
+        });
+        let host = Arc::downgrade(&self.shares);
+        OwnShare { host, share }
+    }
+
     /// A process that was queued at `queued` got a place at `began`.
     pub fn started(&self, queued: u64, began: u64) {
-        self.started.fetch_add(1, Ordering::Relaxed);
-        self.wait.record_shared(began.saturating_sub(queued), 1);
+        self.record(|share| {
+            add(&share.started, 1);
+            share.wait.record(began.saturating_sub(queued), 1);
+        });
     }
 
     /// A process has ended at `ended`.
     pub fn ended(&self, process: HostedProcess, ended: u64, success: bool) {
-        let count = match success {
-            true => &self.succeeded,
-            false => &self.failed,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
         let HostedProcess { place, began } = process;
-        self.run.record_shared(ended.saturating_sub(began), 1);
+        self.record(|share| {
+            let count = match success {
+                true => &share.succeeded,
+                false => &share.failed,
+            };
+            add(count, 1);
+            share.run.record(ended.saturating_sub(began), 1);
+        });
         if let Some((tracer, room)) = self.traced {
             let name = tracer.name("process", "process");
             let slice = Event::slice(name, began, ended.max(began), place, 0);
-            let mut slices = self.slices();
+            let mut slices = lock(&self.slices);
             slices.kept.push_back((place, slice));
             if slices.kept.len() > room {
                 slices.kept.pop_front();
@@ -125,45 +183,52 @@ impl HostedProcesses {
     /// A host call with this number, of the process in this place, has been answered just now. Its request was taken at `taken`.
     pub fn answered(&self, number: u32, place: u32, taken: u64) {
         let now = clock::now();
-        let kind = self.kinds.get(number as usize).unwrap_or(&self.kinds[0]);
-        let times = kind.times.get_or_init(Histogram::default);
-        times.record_shared(now.saturating_sub(taken), 1);
+        let number = number as usize;
+        let kind = if number < self.kinds.len() { number } else { 0 };
+        self.record(|share| {
+            let times = share.calls[kind].get_or_init(Histogram::default);
+            times.record(now.saturating_sub(taken), 1);
+        });
         if let Some((tracer, _)) = self.traced {
             // A thread may have taken many requests before it answers the first, and slices of a track must not overlap.
             let before = LAST_END.with(|last| last.replace(now));
-            let name = tracer.name("host call", &kind.name);
+            let name = tracer.name("host call", &self.kinds[kind]);
             tracer.record(Event::slice(name, taken.max(before), now, place, 0));
         }
     }
 
     /// What was counted so far. It may lack what other threads are recording.
     pub fn totals(&self) -> ProcessTotals {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let kinds = self.kinds.iter();
-        let by_kind: Vec<_> = kinds
-            .filter_map(|kind| {
-                Some(CallTimes {
-                    call: kind.name.clone(),
-                    times: kind.times.get()?.read(),
-                })
-            })
-            .collect();
+        let shares = lock(&self.shares).all.clone();
+        let sum = |counter: fn(&Share) -> &AtomicU64| {
+            let read = shares.iter().map(|s| counter(s).load(Ordering::Relaxed));
+            read.sum()
+        };
+        let merged = |times: &mut dyn Iterator<Item = &Histogram>| {
+            let mut all = Distribution::default();
+            times.for_each(|times| all.merge(&times.read()));
+            all
+        };
+        let mut by_kind = Vec::new();
+        for (kind, name) in self.kinds.iter().enumerate() {
+            let times = merged(&mut shares.iter().filter_map(|share| share.calls[kind].get()));
+            if times.count > 0 {
+                let call = name.clone();
+                by_kind.push(CallTimes { call, times });
+            }
+        }
         let mut call = Distribution::default();
         by_kind.iter().for_each(|kind| call.merge(&kind.times));
         ProcessTotals {
-            started: read(&self.started),
-            succeeded: read(&self.succeeded),
-            failed: read(&self.failed),
-            wait: self.wait.read(),
-            run: self.run.read(),
+            started: sum(|share| &share.started),
+            succeeded: sum(|share| &share.succeeded),
+            failed: sum(|share| &share.failed),
+            wait: merged(&mut shares.iter().map(|share| &share.wait)),
+            run: merged(&mut shares.iter().map(|share| &share.run)),
             calls: call.count,
             call,
             by_kind,
         }
-    }
-
-    fn slices(&self) -> MutexGuard<'_, PlaceSlices> {
-        self.slices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -173,7 +238,7 @@ impl Drop for HostedProcesses {
         let Some((tracer, _)) = self.traced else {
             return;
         };
-        let PlaceSlices { kept, lost } = std::mem::take(&mut *self.slices());
+        let PlaceSlices { kept, lost } = std::mem::take(&mut *lock(&self.slices));
         let mut kept = Vec::from(kept);
         kept.sort_by_key(|(place, slice)| (*place, slice.begin, Reverse(slice.end)));
         // Which track an older slice would be on is not known, so the first one counts them.
@@ -228,6 +293,30 @@ mod tests {
         assert_eq!(kinds, [("unknown", 1), ("fd_read", 1), ("fd_write", 2)]);
         assert_eq!((totals.calls, totals.call.count), (4, 4));
         assert!(totals.call.most <= took, "{} of {took}", totals.call.most);
+    }
+
+    #[test]
+    fn threads_have_shares_that_others_take_over() {
+        let of = of_names();
+        let other = of_names();
+        for round in 1..=3 {
+            std::thread::scope(|scope| {
+                let record = || {
+                    of.started(0, 10);
+                    other.started(0, 20);
+                    of.answered(1, 0, clock::now());
+                };
+                let threads = [scope.spawn(record), scope.spawn(record)];
+                for thread in threads {
+                    thread.join().expect("it records");
+                }
+            });
+            let totals = of.totals();
+            assert_eq!((totals.started, totals.wait.sum), (2 * round, 20 * round));
+            assert_eq!((totals.calls, totals.by_kind.len()), (2 * round, 1));
+            assert_eq!(other.totals().wait.sum, 40 * round);
+            assert!(lock(&of.shares).all.len() <= 2, "two threads at a time");
+        }
     }
 
     #[test]
