@@ -210,14 +210,6 @@ impl ActorSystem {
     ) -> Result<Vec<Message>, (usize, ActorError)> {
         Self::may_wait("ActorSystem::ask").map_err(|error| (0, error))?;
         let rows = Rows::new(to, tag, columns, MAX_ASK_WORDS);
-        if self.engine.kind() != EngineKind::Cpu {
-            let ask = |number: usize| {
-                let (words, count) = rows.words(number);
-                let reply = self.ask_within(to[number], tag, &words[..count], within);
-                reply.map_err(|error| (number, error))
-            };
-            return (0..to.len()).map(ask).collect();
-        }
         let most = (self.config.asks / 2).max(1) as usize;
         let mut replies = Vec::with_capacity(to.len());
         while replies.len() < to.len() {
@@ -231,9 +223,49 @@ impl ActorSystem {
                     rest.iter().take_while(|to| known.insert(**to)).count()
                 }
             };
-            self.ask_together(rows, first..first + count, within, &mut replies)?;
+            let numbers = first..first + count;
+            match self.engine.kind() {
+                EngineKind::Cpu => self.ask_together(rows, numbers, within, &mut replies)?,
+                _ => self.ask_side_by_side(rows, numbers, within, &mut replies)?,
+            }
         }
         Ok(replies)
+    }
+
+    /// Asks some actors of a GPU, all of them before the first reply is waited for, and adds their replies.
+    fn ask_side_by_side(
+        &self,
+        rows: Rows<'_>,
+        numbers: std::ops::Range<usize>,
+        within: Duration,
+        replies: &mut Vec<Message>,
+    ) -> Result<(), (usize, ActorError)> {
+        let begin = Instant::now();
+        let ask = |number: usize| {
+            let (words, count) = rows.words(number);
+            self.ask_later(rows.to[number], rows.tag, &words[..count])
+        };
+        let asked: Vec<_> = numbers.clone().map(ask).collect();
+        for (number, asked) in numbers.zip(asked) {
+            let left = || within.saturating_sub(begin.elapsed());
+            let waited = asked.and_then(|mut asked| asked.wait(left(), |e| self.explain(e)));
+            let mut reply = waited;
+            // Others make room in a mailbox, and asks whose reply has come complete soon.
+            while let Err(ActorError::Full { .. } | ActorError::TooManyAsks { .. }) = reply {
+                if left().is_zero() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_micros(20));
+                let (words, count) = rows.words(number);
+                reply = self.ask_within(rows.to[number], rows.tag, &words[..count], left());
+            }
+            let reply = reply.map_err(|error| match error {
+                ActorError::Timeout { .. } => ActorError::Timeout { after: within },
+                other => other,
+            });
+            replies.push(reply.map_err(|error| (number, error))?);
+        }
+        Ok(())
     }
 
     /// Asks some actors at once, and adds their replies.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use everwarp::actor::{
-    ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, DeadReason, Tell,
+    ActorConfig, ActorError, ActorId, ActorProgram, ActorSystem, Column, DeadReason, Tell,
 };
 use everwarp::telemetry::{self, ProgramView};
 use everwarp::{Device, Engine, EngineKind, Select};
@@ -25,6 +25,7 @@ pub(crate) const ALL: &[Case] = cases![
     ring_of_full_actors_keeps_moving,
     every_ask_of_the_host_ends,
     asks_of_several_threads_have_their_own_replies,
+    asks_of_one_call_have_their_own_replies,
     every_ask_of_an_actor_ends,
     deactivated_actor_keeps_its_messages,
     deactivated_sender_waits_without_turns,
@@ -629,6 +630,36 @@ fn asks_of_several_threads_have_their_own_replies(select: Select) {
             });
         }
     });
+}
+
+fn asks_of_one_call_have_their_own_replies(select: Select) {
+    let (_engine, system) = system(select);
+    let actors = system.launch_all(WIDE, 200).expect("there is room");
+    let numbers: Vec<u64> = (0..200).collect();
+    system
+        .tell_columns(&actors, ADD, &[Column::Each(&numbers)])
+        .expect("all live");
+    // More than are under way together, and each actor more than once.
+    let long = Duration::from_secs(60);
+    let many: Vec<ActorId> = actors.iter().copied().cycle().take(3000).collect();
+    let replies = system
+        .ask_columns(&many, GET, &[], long)
+        .expect("all reply");
+    assert_eq!(replies.len(), many.len());
+    for ((number, reply), actor) in numbers.iter().cycle().zip(&replies).zip(&many) {
+        assert_eq!(
+            (reply.words(), reply.from()),
+            (&[*number, 1, 0][..], *actor)
+        );
+    }
+    // The first that does not live is named, and the others were asked.
+    system.kill(&actors[7..8]).expect("it runs");
+    system.settle().expect("it settles");
+    let asked = system.ask_columns(&actors[..20], GET, &[], long);
+    assert!(
+        matches!(asked, Err((7, ActorError::Gone { actor })) if actor == actors[7]),
+        "{asked:?}"
+    );
 }
 
 fn actors_that_end_amid_messages_lose_none_uncounted(select: Select) {
