@@ -82,9 +82,29 @@ def values_of(message: Message, words: list[int]) -> tuple[Any, ...]:
     return tuple(value_of(kind, word) for (_, kind), word in zip(message.fields, words))
 
 
+def _packed(kind: Scalar, values: Any) -> memoryview | None:
+    """The words of 64-bit integers, all at once. None if that is not possible, perhaps because one of them is something else."""
+    if kind.kind != "i" or kind.size != 8:
+        return None
+    try:
+        view = memoryview(values)
+    except TypeError:
+        view = None
+    own = "ql" if kind.low < 0 else "QL"
+    if view is not None and view.ndim == 1 and view.c_contiguous and view.itemsize == 8 and view.format in tuple(own):
+        return view.cast("B").cast("Q")
+    try:
+        return memoryview(struct.pack(f"={len(values)}{kind.code}", *values)).cast("Q")
+    except struct.error:
+        return None
+
+
 def words_of(name: str, kind: Scalar, values: Any, system: System) -> Any:
     """The words of a sequence or an array, as a buffer of 64-bit numbers."""
     if not hasattr(values, "__array__"):
+        packed = _packed(kind, values)
+        if packed is not None:
+            return packed
         words = (word_of(name, kind, value, system) for value in values)
         return memoryview(struct.pack(f"={len(values)}Q", *words)).cast("Q")
     import numpy as np

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from array import array
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,28 @@ def test_all_types_arrive(engine: ew.Engine) -> None:
     actors.put.tell(*columns)
     assert actors.get_small.ask() == [7, 8, 9] and actors.get_last.ask() == [-5, 0, 5]
     assert actors.get_exact.ask() == [0.0, 1.0, 2.0]
+
+
+def test_integers_need_no_numpy(engine: ew.Engine) -> None:
+    amounts = [1, -2, 2**62, -(2**63)]
+    exact = array("q", amounts)
+    for values in (amounts, tuple(amounts), exact, memoryview(exact), array("i", [1, -2, 3, -4]), range(4)):
+        accounts = engine.spawn(Account, 4)
+        accounts.deposit.tell(values)
+        assert accounts.read.ask() == list(values)
+    accounts = engine.spawn(Account, 4)
+    # A view with gaps, and in the other order.
+    every = memoryview(array("q", [5, 0, 6, 0, 7, 0, 8, 0]))[::2]
+    accounts.deposit.tell(every)
+    accounts.deposit.tell(memoryview(array("q", [4, 3, 2, 1]))[::-1])
+    assert accounts.read.ask() == [6, 8, 10, 12]
+    with pytest.raises(TypeError, match="a float"):
+        accounts.deposit.tell([1, 2, 3.0, 4])
+    with pytest.raises(OverflowError):
+        accounts.deposit.tell([1, 2, 3, 2**63])
+    with pytest.raises(TypeError, match="a float"):
+        accounts.deposit.tell(array("d", [1, 2, 3, 4]))
+    assert accounts.read.ask() == [6, 8, 10, 12]
 
 
 def test_actors_send_messages_and_money_is_kept(engine: ew.Engine) -> None:
