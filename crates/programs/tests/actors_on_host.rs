@@ -64,7 +64,7 @@ const ALL: &[(&str, HostCase)] = cases![
     random_schedules_of_warps_send_each_value_and_end_each_payload_once,
     random_schedules_keep_each_free_number_in_one_hand,
     random_schedules_tell_messages_apart_by_their_cells,
-    news_that_are_traced_as_messages_of_a_mailbox_are_noticed,
+    news_that_no_call_has_sent_are_noticed,
     messages_that_are_traced_again_are_noticed,
     lanes_that_are_threads_have_no_data_race,
     stack_of_free_numbers_without_a_count_is_noticed,
@@ -134,9 +134,15 @@ fn main() {
     let args = Arguments::from_args();
     let found = Command::new(COMPILER).arg("--version").output();
     let needed = Needed::look("a C++ compiler", &found);
+    // Each wrong change of the device's code takes a compiler some seconds. Every third is enough for a change of something else.
+    let all = std::env::var_os("EVERWARP_ALL_CASES").is_some();
+    let is_change = |name: &str| name.ends_with("_noticed");
+    let mut changes = 0;
     let trials = ALL.iter().map(|&(name, case)| {
         let test = move || case(&Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
-        needed.trial(Trial::test(name, test))
+        changes += u32::from(is_change(name));
+        let left_out = !all && is_change(name) && changes % 3 != 0;
+        needed.trial(Trial::test(name, test).with_ignored_flag(left_out))
     });
     libtest_mimic::run(&args, trials.collect()).exit();
 }
@@ -275,20 +281,18 @@ fn random_schedules_tell_messages_apart_by_their_cells(folder: &Path) -> Result<
     run_all(folder, &["-O1", "-DTRACED"], 200, &with_services)
 }
 
-/// News overtake the mailbox: no sender has written anything about them.
-fn news_that_are_traced_as_messages_of_a_mailbox_are_noticed(folder: &Path) -> Result<(), Failed> {
+/// News, such as the message of a timer, are sent in a cell, too.
+fn news_that_no_call_has_sent_are_noticed(folder: &Path) -> Result<(), Failed> {
     write_services(folder, 8)?;
-    is_noticed_when_traced(
-        folder,
-        "is_news || left != K::retries",
-        "left != K::retries",
-    )
+    let traces = "  trace_sends(s->cells + cell);\n";
+    is_noticed_when_traced(folder, "news.cuh", traces, "")
 }
 
 /// A message whose handler has failed is handled again when the host lets its actor go on.
 fn messages_that_are_traced_again_are_noticed(folder: &Path) -> Result<(), Failed> {
     write_groups(folder, 8)?;
-    is_noticed_when_traced(folder, "is_news || left != K::retries", "is_news")
+    let right = "trace_takes(left != K::retries ? nullptr : a.cells + at)";
+    is_noticed_when_traced(folder, "turn.cuh", right, "trace_takes(a.cells + at)")
 }
 
 /// A stack whose first number came back is not the same as before.
@@ -787,9 +791,14 @@ fn is_noticed(
     fails(&compile(folder, &["-O0"])?, scenarios)
 }
 
-/// The same of turns, where what a trace has about messages is audited.
-fn is_noticed_when_traced(folder: &Path, right: &str, wrong: &str) -> Result<(), Failed> {
-    change(folder, "turn.cuh", right, wrong)?;
+/// The same, where what a trace has about messages is audited.
+fn is_noticed_when_traced(
+    folder: &Path,
+    header: &str,
+    right: &str,
+    wrong: &str,
+) -> Result<(), Failed> {
+    change(folder, header, right, wrong)?;
     fails(&compile(folder, &["-O0", "-DTRACED"])?, 400)
 }
 

@@ -131,7 +131,7 @@ fn some(images: usize) -> usize {
 
 fn all_programs_together_compile_for_each_architecture(nvrtc: &Nvrtc) {
     let image = Image::of(standard().chain([&probe::PROGRAM]).collect());
-    assert_no_frames(&frames(nvrtc, &image, &[80, 90, 100]));
+    assert_no_frames(&frames(nvrtc, &image, some_of(&[80, 90, 100])));
 }
 
 /// With the code that writes down what each warp runs, which handlers, and which messages.
@@ -201,7 +201,9 @@ fn programs_of_actors_compile(nvrtc: &Nvrtc) {
 fn programs_of_actors_of_other_shapes_compile(nvrtc: &Nvrtc) {
     // Kinds of warp and block shape, each alone: ptxas spills some words of the program that has seven of them.
     let shapes = &actor_shapes::SHAPES;
-    compile(nvrtc, &Image::of(vec![shapes.program()]), 90);
+    if compiles_all() {
+        compile(nvrtc, &Image::of(vec![shapes.program()]), 90);
+    }
     assert_no_frames(&frames_of_wide_kinds(nvrtc, shapes));
 }
 
@@ -209,7 +211,7 @@ fn programs_of_actors_of_the_registry_compile(nvrtc: &Nvrtc) {
     let actors = REGISTRY
         .into_iter()
         .filter(|entry| entry.runs_on(EngineKind::Cuda) && entry.program().has_actors());
-    let programs = actors.map(|entry| entry.program()).take(some(4));
+    let programs = actors.map(|entry| entry.program()).take(some(2));
     assert_no_frames(&frames_alone(nvrtc, programs));
 }
 
@@ -249,11 +251,12 @@ fn programs_of_actors_that_gpus_refuse_compile(nvrtc: &Nvrtc) {
 
 /// Modules may have stack frames, which the driver makes room for, because calls of one take as many registers as its code.
 fn programs_of_modules_compile(nvrtc: &Nvrtc) {
-    for play in [
+    let plays = [
         modules::generated(1000, 1),
         modules::imports(),
         modules::keeping(),
-    ] {
+    ];
+    for play in plays.into_iter().take(some(1)) {
         compile(nvrtc, &Image::of(vec![play.program.program()]), 90);
     }
     // Kinds with all that there is, and in three ways: each has turns of its own.
@@ -293,7 +296,7 @@ fn frames_alone(nvrtc: &Nvrtc, programs: impl Iterator<Item = &'static Program>)
 }
 
 fn each_program_compiles_alone(nvrtc: &Nvrtc) {
-    assert_no_frames(&frames_alone(nvrtc, standard()));
+    assert_no_frames(&frames_alone(nvrtc, standard().take(some(3))));
 }
 
 fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
@@ -305,7 +308,8 @@ fn programs_of_benchmarks_compile(nvrtc: &Nvrtc) {
 fn programs_that_use_files_compile(nvrtc: &Nvrtc) {
     let both = Image::of(vec![&words::PROGRAM, &file_probe::PROGRAM]);
     assert_no_frames(&frames(nvrtc, &both, some_of(&[80, 90, 100])));
-    for program in [&arrivals::PROGRAM, &echo::PROGRAM, &naps::PROGRAM] {
+    let alone = [&echo::PROGRAM, &arrivals::PROGRAM, &naps::PROGRAM];
+    for program in alone.into_iter().take(some(1)) {
         let alone = Image::of(vec![program]);
         assert_no_frames(&frames(nvrtc, &alone, &[90]));
     }
@@ -342,13 +346,14 @@ fn an_error_in_a_program_carries_the_compilers_log(nvrtc: &Nvrtc) {
 
 /// The kernels that benchmarks compare the engine with.
 fn the_kernels_of_comparisons_compile(nvrtc: &Nvrtc) {
-    for arch in [80, 90, 100] {
+    let architectures = some_of(&[80, 90, 100]);
+    for &arch in architectures {
         let compiled = nvrtc.compile_source(&device_graph_source(), arch);
         compiled.expect("they compile");
     }
     for (source, arch) in [baseline_source, heap_source]
         .iter()
-        .flat_map(|s| [80, 90, 100].map(|arch| (s(), arch)))
+        .flat_map(|s| architectures.iter().map(|&arch| (s(), arch)))
     {
         let cubin = nvrtc.compile(&source.unit, &source.headers, arch);
         let log = cubin.expect("they compile").log;
