@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::DevMessage;
-use everwarp_contract::actor::{ASK_ANSWERED, MESSAGE_FAILED, TELL_DELIVERED, TELL_FULL};
+use everwarp_contract::actor::{
+    ASK_ANSWERED, MESSAGE_FAILED, MESSAGE_HOST, TELL_DELIVERED, TELL_FULL,
+};
 use everwarp_runtime::{Buffer, Completion, Error, Pending};
 
 use crate::error::ActorError;
@@ -168,7 +170,8 @@ impl Asked {
             return Err(ActorError::NoReply { reason });
         }
         Ok(Message {
-            head,
+            // The ask was the host's; its reply is the actor's.
+            head: head & !MESSAGE_HOST,
             from: self.to.bits(),
             words,
         })

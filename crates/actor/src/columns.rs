@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::DevMessage;
-use everwarp_contract::actor::{MESSAGE_FAILED, TELL_DELIVERED, TELL_FULL};
+use everwarp_contract::actor::{MESSAGE_FAILED, MESSAGE_HOST, TELL_DELIVERED, TELL_FULL};
 use everwarp_runtime::{EngineKind, Error};
 
 use crate::asked::lock;
@@ -362,7 +362,8 @@ impl ActorSystem {
             let actor = rows.to[number];
             match next {
                 TELL_DELIVERED if head & MESSAGE_FAILED == 0 => {
-                    let from = actor.bits();
+                    // The ask was the host's; its reply is the actor's.
+                    let (head, from) = (head & !MESSAGE_HOST, actor.bits());
                     ended(number, Ok(Message { head, from, words }));
                 }
                 TELL_DELIVERED => {
