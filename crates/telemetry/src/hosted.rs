@@ -83,7 +83,7 @@ pub struct HostedProcesses {
 }
 
 thread_local! {
-    /// Its shares of hosts, of which a thread serves few.
+    /// The thread's shares. It serves few hosts.
     static OWN: RefCell<Vec<OwnShare>> = const { RefCell::new(Vec::new()) };
     /// When the last slice of this thread ended.
     static LAST_END: Cell<u64> = const { Cell::new(0) };
@@ -149,30 +149,37 @@ impl HostedProcesses {
         OwnShare { host, share }
     }
 
-    /// A process that was queued at `queued` got a place at `began`.
-    pub fn started(&self, queued: u64, began: u64) {
+    /// Processes that were queued at these times got places at `began`.
+    pub fn started(&self, queued: &[u64], began: u64) {
         self.record(|share| {
-            add(&share.started, 1);
-            share.wait.record(began.saturating_sub(queued), 1);
+            add(&share.started, queued.len() as u64);
+            // Those that were queued together have the same time.
+            for same in queued.chunk_by(|one, next| one == next) {
+                let waited = began.saturating_sub(same[0]);
+                share.wait.record(waited, same.len() as u64);
+            }
         });
     }
 
-    /// A process has ended at `ended`.
-    pub fn ended(&self, process: HostedProcess, ended: u64, success: bool) {
-        let HostedProcess { place, began } = process;
+    /// Processes have ended at `ended`, each with success or without.
+    pub fn ended(&self, processes: &[(HostedProcess, bool)], ended: u64) {
         self.record(|share| {
-            let count = match success {
-                true => &share.succeeded,
-                false => &share.failed,
-            };
-            add(count, 1);
-            share.run.record(ended.saturating_sub(began), 1);
+            let succeeded = processes.iter().filter(|(_, success)| *success).count();
+            add(&share.succeeded, succeeded as u64);
+            add(&share.failed, (processes.len() - succeeded) as u64);
+            for same in processes.chunk_by(|(one, _), (next, _)| one.began == next.began) {
+                let took = ended.saturating_sub(same[0].0.began);
+                share.run.record(took, same.len() as u64);
+            }
         });
-        if let Some((tracer, room)) = self.traced {
-            let name = tracer.name("process", "process");
-            let slice = Event::slice(name, began, ended.max(began), place, 0);
-            let mut slices = lock(&self.slices);
-            slices.kept.push_back((place, slice));
+        let Some((tracer, room)) = self.traced else {
+            return;
+        };
+        let name = tracer.name("process", "process");
+        let mut slices = lock(&self.slices);
+        for (HostedProcess { place, began }, _) in processes {
+            let slice = Event::slice(name, *began, ended.max(*began), *place, 0);
+            slices.kept.push_back((*place, slice));
             if slices.kept.len() > room {
                 slices.kept.pop_front();
                 slices.lost += 1;
@@ -270,14 +277,19 @@ mod tests {
     #[test]
     fn starts_ends_and_calls_are_counted_with_their_times() {
         let of = of_names();
-        of.started(100, 350);
-        of.started(100, 1100);
+        of.started(&[100], 350);
+        of.started(&[100, 100], 1100);
+        of.started(&[], 1100);
         let process = HostedProcess {
             place: 3,
             began: 350,
         };
-        of.ended(process, 1350, true);
-        of.ended(process, 2350, false);
+        let later = HostedProcess {
+            place: 4,
+            began: 400,
+        };
+        of.ended(&[(process, true), (later, true)], 1350);
+        of.ended(&[(process, false)], 2350);
         let taken = clock::now();
         // A number beyond the last one has no name.
         for number in [2, 1, 2, 77] {
@@ -285,9 +297,9 @@ mod tests {
         }
         let took = clock::now() - taken;
         let totals = of.totals();
-        assert_eq!((totals.started, totals.succeeded, totals.failed), (2, 1, 1));
-        assert_eq!((totals.wait.count, totals.wait.sum), (2, 1250));
-        assert_eq!((totals.run.count, totals.run.sum), (2, 3000));
+        assert_eq!((totals.started, totals.succeeded, totals.failed), (3, 2, 1));
+        assert_eq!((totals.wait.count, totals.wait.sum), (3, 2250));
+        assert_eq!((totals.run.count, totals.run.sum), (3, 3950));
         let kinds = totals.by_kind.iter();
         let kinds: Vec<_> = kinds.map(|k| (&*k.call, k.times.count)).collect();
         assert_eq!(kinds, [("unknown", 1), ("fd_read", 1), ("fd_write", 2)]);
@@ -302,8 +314,8 @@ mod tests {
         for round in 1..=3 {
             std::thread::scope(|scope| {
                 let record = || {
-                    of.started(0, 10);
-                    other.started(0, 20);
+                    of.started(&[0], 10);
+                    other.started(&[0], 20);
                     of.answered(1, 0, clock::now());
                 };
                 let threads = [scope.spawn(record), scope.spawn(record)];
@@ -322,8 +334,8 @@ mod tests {
     #[test]
     fn totals_of_two_hosts_add_up_by_kind_and_are_metrics() {
         let (one, two) = (of_names(), of_names());
-        one.started(1, 2);
-        two.started(1, 4);
+        one.started(&[1], 2);
+        two.started(&[1], 4);
         one.answered(1, 0, clock::now());
         two.answered(1, 0, clock::now());
         two.answered(2, 0, clock::now());

@@ -69,6 +69,7 @@ impl HostCore {
     fn settle(&self, module: ModuleId, batch: &[Placement]) -> Vec<PlacedProcess> {
         let (begin, times) = (Instant::now(), self.service.times());
         let (mut placed, mut free) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut waited = Vec::new();
         let mut cursor = self.table.cursor();
         for &Placement { pid, lease } in batch {
             let phase = cursor.phase(pid);
@@ -79,8 +80,8 @@ impl HostCore {
             let Phase::Queued(queued) = std::mem::replace(phase, Phase::Free) else {
                 continue;
             };
-            if let Some(times) = times {
-                times.started(queued.queued, clock::at(begin));
+            if times.is_some() {
+                waited.push(queued.queued);
             }
             let memory = &queued.group.memory;
             *phase = Phase::Running(RunningProcess {
@@ -105,6 +106,9 @@ impl HostCore {
             });
         }
         drop(cursor);
+        if let Some(times) = times {
+            times.started(&waited, clock::at(begin));
+        }
         if !free.is_empty() {
             self.queues.free(free.into_iter());
         }

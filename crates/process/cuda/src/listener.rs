@@ -79,7 +79,8 @@ impl HostCore {
 
     /// Records the exits of processes, and frees their places.
     fn exited(&self, ended: &mut Vec<Ended>) {
-        let now = Instant::now();
+        let (now, times) = (Instant::now(), self.service.times());
+        let mut measured = Vec::new();
         let (mut ends, mut memories) = (
             Vec::with_capacity(ended.len()),
             Vec::with_capacity(ended.len()),
@@ -93,13 +94,13 @@ impl HostCore {
             };
             match std::mem::replace(phase, Phase::Free) {
                 Phase::Running(running) => {
-                    if let Some(times) = self.service.times() {
+                    if times.is_some() {
                         let process = HostedProcess {
                             place: self.places(running.module).number(running.lease.place),
                             began: clock::at(running.begin),
                         };
                         let success = exit.reason == ExitReason::Normal(0);
-                        times.ended(process, clock::at(now), success);
+                        measured.push((process, success));
                     }
                     let captured = [exit.stdout, exit.stderr];
                     let any = captured.iter().any(Option::is_some);
@@ -117,6 +118,9 @@ impl HostCore {
             }
         }
         drop(cursor);
+        if let Some(times) = times {
+            times.ended(&measured, clock::at(now));
+        }
         let places = ends.iter().map(|(_, module, place)| (*module, *place));
         self.queues.free(places);
         self.waiters.ended(ends.iter().map(|(pid, ..)| *pid));

@@ -103,12 +103,12 @@ fn calls_are_measured_by_kind_from_the_ring_to_the_answer_if_that_is_asked_for()
 
     // The same calls are slices of the trace, and a process that the owner reports is one on the track of its place.
     let now = clock::now();
-    times.started(now, now);
+    times.started(&[now], now);
     let hosted = HostedProcess {
         place: 1,
         began: now,
     };
-    times.ended(hosted, now + 1000, true);
+    times.ended(&[(hosted, true)], now + 1000);
     drop((world, process));
     let written = written_trace();
     for name in ["fd_pread", "poll_oneoff", "place 1"] {
