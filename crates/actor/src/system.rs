@@ -284,7 +284,7 @@ impl ActorSystem {
         // Both sides reach these without copies, if the engine has memory for that.
         let tells = Arc::new(engine.near_buffer(config.host_messages as usize * RECORD)?);
         let replies = Arc::new(engine.near_buffer(config.asks as usize * RECORD)?);
-        let ids = Arc::new(engine.near_buffer(config.host_messages as usize)?);
+        let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
         let user = engine.buffer_from(&to_words(params))?;
         let bounds = kinds.iter().map(Kind::room_for_messages);
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();

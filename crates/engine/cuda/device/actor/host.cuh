@@ -149,19 +149,17 @@ EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
 
 EW_FN void actor_host_value(Lane& t, const DevActors&, u32) { t.report_add(t.arg()); }
 
-// Launches actors of kind `tag`. Ids are in memory of the host.
+// Launches actors of kind `tag`.
 EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0, true), relaxed, sys);
-  // The ids, before the completion.
-  fence(acq_rel, sys);
+  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0, true), relaxed, gpu);
 }
 
 // Sends the signal `tag`. Reports how many of the actors did not live.
 EW_FN void actor_host_signal(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
   const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
-  for (u32 i = first; i < first + step; i++) h.signal(load(&system.ids[i], relaxed, sys), t.tag());
+  for (u32 i = first; i < first + step; i++) h.signal(load(&system.ids[i], relaxed, gpu), t.tag());
   h.go_on(ACTOR_HOST_SIGNAL, first + step, count - step);
 }
 
@@ -242,9 +240,8 @@ EW_FN void actor_host_news(Lane& t, const DevActors& system, u32 base) {
 // Sets the notes `tag` of actors; their ids become 0 if they do not live.
 EW_FN void actor_host_note(Lane& t, const DevActors& system, u32) {
   for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) {
-    if (!actor_note(&system, load(&system.ids[i], relaxed, sys), t.tag())) store(&system.ids[i], (u64)0, relaxed, sys);
+    if (!actor_note(&system, load(&system.ids[i], relaxed, gpu), t.tag())) store(&system.ids[i], (u64)0, relaxed, gpu);
   }
-  fence(acq_rel, sys);
 }
 
 }  // namespace ew
