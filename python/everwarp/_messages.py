@@ -90,8 +90,8 @@ def _packed(kind: Scalar, values: Any) -> memoryview | None:
         view = memoryview(values)
     except TypeError:
         view = None
-    own = "ql" if kind.low < 0 else "QL"
-    if view is not None and view.ndim == 1 and view.c_contiguous and view.itemsize == 8 and view.format in tuple(own):
+    formats = ("q", "l") if kind.low < 0 else ("Q", "L")
+    if view is not None and view.ndim == 1 and view.c_contiguous and view.itemsize == 8 and view.format in formats:
         return view.cast("B").cast("Q")
     try:
         return memoryview(struct.pack(f"={len(values)}{kind.code}", *values)).cast("Q")

@@ -248,8 +248,7 @@ impl ActorSystem {
         let asked: Vec<_> = numbers.clone().map(ask).collect();
         for (number, asked) in numbers.zip(asked) {
             let left = || within.saturating_sub(begin.elapsed());
-            let waited = asked.and_then(|mut asked| asked.wait(left(), |e| self.explain(e)));
-            let mut reply = waited;
+            let mut reply = asked.and_then(|mut asked| asked.wait(left(), |e| self.explain(e)));
             // Others make room in a mailbox, and asks whose reply has come complete soon.
             while let Err(ActorError::Full { .. } | ActorError::TooManyAsks { .. }) = reply {
                 if left().is_zero() {

@@ -290,8 +290,12 @@ impl ActorSystem {
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
         let bounds = engine.buffer_from(&bounds)?;
         let at = |buffer: &Buffer<u64>| buffer.ptr().address();
+        let side = match on_cpu {
+            true => Side::new,
+            false => Side::on_gpu,
+        };
         let local =
-            (on_cpu || program.serves()).then(|| Arc::new(Side::new(Clock::Real(Instant::now()))));
+            (on_cpu || program.serves()).then(|| Arc::new(side(Clock::Real(Instant::now()))));
         local.iter().for_each(|side| side.payloads.run_on(engine));
         let ring = match on_cpu || !program.serves() {
             true => None,

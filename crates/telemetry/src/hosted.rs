@@ -8,11 +8,12 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::clock;
 use crate::histogram::{Distribution, Histogram, add};
 use crate::level::{Level, level};
+use crate::lock::lock;
 use crate::trace::{Event, Losses, Tracer, tracer};
 use crate::view::{CallTimes, ProcessTotals};
 
@@ -56,10 +57,6 @@ impl Drop for OwnShare {
             lock(&host).left.push(Arc::clone(&self.share));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The slices of processes that a trace gets when the host ends.

@@ -17,6 +17,7 @@ pub mod control;
 pub mod histogram;
 pub mod hosted;
 mod level;
+mod lock;
 pub mod metrics;
 pub mod processes;
 pub mod recorder;

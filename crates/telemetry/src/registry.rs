@@ -1,10 +1,11 @@
 //! The engines, hosts and actor systems of this program. The control socket and the metrics show them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 
 use crate::level::{Level, level};
+use crate::lock::lock;
 use crate::view::{ActorRow, EngineView, HostView, ProgramView, SystemView};
 
 /// Something that can be looked at.
@@ -63,8 +64,7 @@ struct Registry {
 
 fn registry() -> std::sync::MutexGuard<'static, Registry> {
     static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
-    let registry = REGISTRY.get_or_init(Mutex::default);
-    registry.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(REGISTRY.get_or_init(Mutex::default))
 }
 
 /// The place of a source in the registry, until it is dropped.

@@ -87,24 +87,14 @@ enum News {
 #[derive(Debug)]
 struct Listed {
     news: News,
-    /// What a trace knows them by; 0 if nothing is traced.
+    /// What a trace knows them by; 0 if it does not.
     key: u64,
-}
-
-impl From<News> for Listed {
-    /// The news are about to be put into the list.
-    fn from(news: News) -> Self {
-        Self {
-            news,
-            key: news_sent(),
-        }
-    }
 }
 
 /// An actor's oldest news, as its turn sees them.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// A message, and what a trace knows it by; 0 if nothing is traced.
+    /// A message, and what a trace knows it by; 0 if it does not.
     Message(Message, u64),
     Reset,
     /// There was none, or it was cancelled.
@@ -170,14 +160,22 @@ struct State {
     /// The clock's thread is to let a courier run.
     kicked: bool,
     closed: bool,
+    /// A GPU has the actors. It writes into a trace itself when their news are sent.
+    on_gpu: bool,
 }
 
 impl State {
+    /// News that are about to be put into a list.
+    fn listed(&self, news: News) -> Listed {
+        let key = if self.on_gpu { 0 } else { news_sent() };
+        Listed { news, key }
+    }
     fn record(&mut self, actor: ActorId) -> &mut Record {
         self.records.entry(actor).or_default()
     }
     fn push(&mut self, actor: ActorId, news: News) {
-        self.record(actor).news.push_back(news.into());
+        let news = self.listed(news);
+        self.record(actor).news.push_back(news);
         self.ops.push_back((actor, Op::News));
     }
     fn tell(&mut self, actor: ActorId, message: Message) {
@@ -225,6 +223,17 @@ impl Side {
             payloads: Payloads::default(),
             late: AtomicU64::new(0),
             thread: Mutex::default(),
+        }
+    }
+    /// The same for actors that a GPU has.
+    pub(crate) fn on_gpu(clock: Clock) -> Self {
+        let state = State {
+            on_gpu: true,
+            ..State::default()
+        };
+        Self {
+            state: Mutex::new(state),
+            ..Self::new(clock)
         }
     }
     /// Says how the thread is started that fires timers.
@@ -291,7 +300,7 @@ impl Side {
     /// Gives an actor news whose turn runs, and which sets the note itself.
     pub(crate) fn tell_own(&self, actor: ActorId, message: Message) {
         let mut state = self.state();
-        let news = Listed::from(News::Message(message));
+        let news = state.listed(News::Message(message));
         state.record(actor).news.push_back(news);
     }
     /// Gives an actor of the host its closure.

@@ -10,7 +10,7 @@ use crate::sync::{Condvar, MutexGuard};
 use super::channels::{
     After, Channel, Closed, Continuation, Party, Receiving, Seat, Sending, ValueType, Words,
 };
-use super::{Listed, News, Side, State};
+use super::{News, Side, State};
 
 impl Side {
     /// Makes a channel.
@@ -84,8 +84,8 @@ impl Side {
             Receiving::Value(words) => {
                 let channel = state.channels.get_mut(&from.0);
                 let value = channel.map(|c| c.announce(from.0, number, words));
-                let news = &mut state.record(actor).news;
-                news.extend(value.map(News::Value).map(Listed::from));
+                let news = value.map(|value| state.listed(News::Value(value)));
+                state.record(actor).news.extend(news);
             }
             _ => {}
         }

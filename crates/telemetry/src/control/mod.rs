@@ -10,7 +10,7 @@ mod folder;
 mod server;
 mod sockets;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,7 @@ pub use folder::{Folder, FolderError, Lock, own_user};
 use server::Server;
 pub use sockets::ControlError;
 
+use crate::lock::lock;
 use crate::registry::{self, Order};
 use crate::view::{ActorRow, ProgramView};
 
@@ -85,7 +86,7 @@ static OPEN: Mutex<Open> = Mutex::new(Open {
 });
 
 fn open() -> MutexGuard<'static, Open> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&OPEN)
 }
 
 /// Keeps the program's socket open.

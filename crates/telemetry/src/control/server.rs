@@ -4,13 +4,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::folder::Folder;
 use super::sockets::{self, ControlError};
 use super::{Answer, Request};
+use crate::lock::lock;
 
 /// The longest request.
 const REQUEST_MOST: usize = 4096;
@@ -22,10 +23,6 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const CONNECTIONS: usize = 16;
 /// How long the end of the command waits for answers that are being written.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The function that answers requests.
 pub(super) type Answers = dyn Fn(Request) -> Answer + Send + Sync;

@@ -12,7 +12,7 @@ mod ring;
 use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 #[cfg(feature = "tracing")]
 pub use layer::TracingLayer;
@@ -23,6 +23,7 @@ pub use ring::{Event, EventKind, Losses, Ring};
 
 use crate::clock;
 use crate::level::{Level, raise};
+use crate::lock::lock;
 
 /// Bytes that an event takes at most, in memory and in the file.
 const EVENT_BYTES: u64 = 112;
@@ -98,10 +99,6 @@ pub fn start(limit: u64) -> Result<&'static Tracer, TraceError> {
 #[inline]
 pub fn tracer() -> Option<&'static Tracer> {
     TRACER.get()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tracer {
