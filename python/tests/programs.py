@@ -247,13 +247,19 @@ class Generator:
 
 
 class Watched(ast.NodeTransformer):
-    """Passes the result of every operation to `watch`."""
+    """Passes the result of every operation to `watch`, and something in every round of a loop."""
 
     def wrap(self, node: Any) -> ast.expr:
         self.generic_visit(node)
         return ast.copy_location(ast.Call(ast.Name("watch", ast.Load()), [node], []), node)
 
     visit_BinOp = visit_UnaryOp = wrap
+
+    def visit_For(self, node: ast.For) -> ast.stmt:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name("watch", ast.Load()), [ast.Constant(0)], [])
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node))
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in ("range", "Point"):
@@ -280,15 +286,22 @@ class Watched(ast.NodeTransformer):
         return node
 
 
+class Endless(Exception):
+    """CPython would take too long."""
+
+
 class Oracle:
     """The same program in CPython. `large` says whether an integer did not fit 64 bits on the way."""
+
+    #: Values that a call computes at most, and rounds of its loops. Rare programs have ranges of so large integers that they do not end.
+    MOST = 1_000_000
 
     def __init__(self, text: str) -> None:
         import math
 
         import everwarp as ew
 
-        self.large = False
+        self.large, self.left = False, 0
 
         class Library:
             struct, array = staticmethod(ew.struct), staticmethod(ew.array)
@@ -314,6 +327,9 @@ class Oracle:
         self.f = space["f"]
 
     def watch(self, value: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise Endless
         if type(value) is int and not -(2**63) <= value < 2**63:
             self.large = True
             if value.bit_length() > 4000:
@@ -322,8 +338,8 @@ class Oracle:
 
     def __call__(self, *values: Any) -> Any:
         """The result, or the exception's class."""
-        self.large = False
+        self.large, self.left = False, self.MOST
         try:
             return self.f(*values)
-        except (ArithmeticError, ValueError, IndexError, AssertionError) as error:
+        except (Endless, ArithmeticError, ValueError, IndexError, AssertionError) as error:
             return type(error)
