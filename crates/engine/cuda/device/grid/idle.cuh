@@ -86,10 +86,11 @@ EW_FN void hand(Worker& w, u32 who, const DevTask& task, u32 n) {
   __syncwarp();
 }
 
-// The warp, its queue's far end a warp-shaped task: sends such tasks to idle warps, one each and up to 64 at once,
+// The warp, its queue's far end a warp-shaped task or a range of a batch: sends such tasks to idle warps, one each and up to 64 at once,
 // until one is left or no warp is idle.
 // Warp-shaped tasks are few and long, and often divide themselves: by halves they would take eleven steps to reach
-// two thousand warps, each as long as one of these.
+// two thousand warps, each as long as one of these. A range divides itself, too, and its halves wait behind the tasks that it has
+// fetched.
 EW_CALL void scatter() {
   Worker w = Worker::here();
   LocalQueue& q = w.local();

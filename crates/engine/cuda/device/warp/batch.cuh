@@ -267,6 +267,13 @@ EW_FN u32 pick(Worker& w, LocalQueue& q, Batch& b) {
   return PICKED;
 }
 
+// The warp: sends tasks of warp shape, and ranges of a batch, to idle warps.
+EW_FN void spread(Worker& w, LocalQueue& q, bool idle) {
+  if (!idle || local_count(q) < 2) return;
+  const u32 far = fn_of(q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head);
+  if (is_warp(far) || far == FN_FETCH) scatter();
+}
+
 // The warp: runs a batch; there is room for what it may spawn. `idle`: some warp was idle a turn ago.
 EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   measure_take(w, b.task, b.got);
@@ -290,7 +297,11 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   task.head = __shfl_sync(ALL, task.head, 0);
   task.group = group;
   task.arg = __shfl_sync(ALL, task.arg, 0);
-  if (b.fn == FN_FETCH) return fetch(task.head, task.group, task.arg);
+  if (b.fn == FN_FETCH) {
+    fetch(task.head, task.group, task.arg);
+    // Before it runs one: a batch comes to a single warp.
+    return spread(w, q, idle);
+  }
   show(w, b.fn);
   trace_begin(w, b.fn);
   measure_begin(w, b.fn, 1);
@@ -310,9 +321,7 @@ EW_FN void run(Worker& w, LocalQueue& q, Batch b, bool idle) {
   finish(Outcome{w.lane == 0, task, delta, t.forked, children, DevTask{t.then_head, 0, t.then_arg}, value,
                  b.m.fifo() && local_count(q) != 0});
   count_batches(w, q, 1, 1);
-  if (!idle || local_count(q) < 2) return;
-  const u32 far = q.tasks[(w.fifo() ? q.tail - 1 : q.head) % LOCAL_TASKS].head;
-  if (is_warp(fn_of(far))) scatter();
+  spread(w, q, idle);
 }
 
 }  // namespace ew
