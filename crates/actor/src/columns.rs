@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use everwarp_contract::DevMessage;
@@ -13,7 +14,7 @@ use crate::asked::lock;
 use crate::error::ActorError;
 use crate::id::ActorId;
 use crate::message::{DeadReason, MAX_ASK_WORDS, MAX_WORDS, Message};
-use crate::near::{HandedOver, Messages};
+use crate::near::{HandedOver, Messages, Values, are_in_order};
 use crate::program::Builtin;
 use crate::system::{ActorSystem, RECORD, TELLS_OF_TASK, Tell, from_words};
 
@@ -34,6 +35,9 @@ impl Column<'_> {
         }
     }
 }
+
+/// Messages that are written at a time on the CPU engine: their records stay in its caches.
+pub(crate) const PART: usize = 1 << 14;
 
 /// A message of some columns.
 #[derive(Clone, Copy)]
@@ -59,7 +63,7 @@ impl<'c> Rows<'c> {
         }
         Self { to, tag, columns }
     }
-    fn words(&self, number: usize) -> ([u64; MAX_WORDS], usize) {
+    fn content(&self, number: usize) -> ([u64; MAX_WORDS], usize) {
         let mut words = [0; MAX_WORDS];
         for (word, column) in words.iter_mut().zip(self.columns) {
             *word = column.word(number);
@@ -67,7 +71,7 @@ impl<'c> Rows<'c> {
         (words, self.columns.len())
     }
     fn tell(&self, number: usize) -> Tell {
-        let (words, count) = self.words(number);
+        let (words, count) = self.content(number);
         Tell::new(self.to[number], self.tag, &words[..count])
     }
     /// The record that a task reads.
@@ -100,10 +104,16 @@ impl Messages for Rows<'_> {
     fn to(&self, number: usize) -> ActorId {
         self.to[number]
     }
-    #[inline]
-    fn content(&self, number: usize) -> (u32, [u64; MAX_WORDS]) {
-        let (words, count) = self.words(number);
-        (Message::head_of(self.tag, count, MAX_WORDS), words)
+    fn heads(&self) -> Values<impl Fn(usize) -> u64> {
+        let head = Message::head_of(self.tag, self.columns.len(), MAX_WORDS);
+        Values::<fn(usize) -> u64>::All(head.into())
+    }
+    fn words(&self, word: usize, _: Range<usize>) -> Values<impl Fn(usize) -> u64> {
+        match self.columns.get(word) {
+            None => Values::All(0),
+            Some(Column::All(all)) => Values::All(*all),
+            Some(Column::Each(words)) => Values::Each(move |number: usize| words[number]),
+        }
     }
 }
 
@@ -126,8 +136,8 @@ impl ActorSystem {
     pub fn patience(&self) -> Duration {
         self.config.patience
     }
-    /// Sends a message to each actor, as [`tell_all`](Self::tell_all) does. It is fastest on the CPU engine with actors in
-    /// the order of their ids.
+    /// Sends a message to each actor, as [`tell_all`](Self::tell_all) does. It is fastest with each actor once, or
+    /// with actors in the order of their ids.
     ///
     /// # Errors
     /// As [`tell_all`](Self::tell_all).
@@ -142,10 +152,9 @@ impl ActorSystem {
     ) -> Result<(), ActorError> {
         Self::may_wait("ActorSystem::tell")?;
         let rows = Rows::new(to, tag, columns, MAX_WORDS);
-        if let Some(records) = self.tells.near() {
+        if let Some(memory) = self.tells.near() {
             let mut port = self.port();
-            let HandedOver { full, problem, .. } =
-                self.hand_over_near(&mut port, records, &rows)?;
+            let HandedOver { full, problem, .. } = self.hand_over_near(&mut port, memory, &rows)?;
             drop(port);
             if full.is_empty() {
                 return problem.map_or(Ok(()), Err);
@@ -155,9 +164,12 @@ impl ActorSystem {
                 .map(|number| rows.tell(*number as usize))
                 .collect();
             let gone = problem.filter(|problem| matches!(problem, ActorError::Gone { .. }));
-            return self.tell_all(&left).and(gone.map_or(Ok(()), Err));
+            return self.tell_full(left, gone);
         }
-        if self.engine.kind() != EngineKind::Cpu || !to.is_sorted() {
+        let mut port = self.port();
+        let receivers = to.iter().copied();
+        if self.engine.kind() != EngineKind::Cpu || !are_in_order(&mut port.stamps, receivers) {
+            drop(port);
             let tells: Vec<_> = (0..to.len()).map(|number| rows.tell(number)).collect();
             return self.tell_all(&tells);
         }
@@ -165,10 +177,10 @@ impl ActorSystem {
         let mut left = Vec::new();
         let mut done = 0;
         let mut records = Vec::new();
-        let port = self.port();
         // Once a mailbox is full, all others take the way on which they wait in their order.
         while done < to.len() && left.is_empty() {
-            let part = &to[done..to.len().min(done + self.config.host_messages as usize)];
+            let most = (self.config.host_messages as usize).min(PART);
+            let part = &to[done..to.len().min(done + most)];
             records.clear();
             records.extend((done..done + part.len()).flat_map(|number| rows.record(number)));
             self.tells.write_at(0, &records)?;
@@ -242,7 +254,7 @@ impl ActorSystem {
     ) -> Result<(), (usize, ActorError)> {
         let begin = Instant::now();
         let ask = |number: usize| {
-            let (words, count) = rows.words(number);
+            let (words, count) = rows.content(number);
             self.ask_later(rows.to[number], rows.tag, &words[..count])
         };
         let asked: Vec<_> = numbers.clone().map(ask).collect();
@@ -255,7 +267,7 @@ impl ActorSystem {
                     break;
                 }
                 std::thread::sleep(Duration::from_micros(20));
-                let (words, count) = rows.words(number);
+                let (words, count) = rows.content(number);
                 reply = self.ask_within(rows.to[number], rows.tag, &words[..count], left());
             }
             let reply = reply.map_err(|error| match error {

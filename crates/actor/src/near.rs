@@ -1,19 +1,19 @@
-//! Messages of the host to actors on a GPU. They are written straight into memory of the host that tasks reach over the
-//! bus, in one half while the tasks of the other one run.
+//! Messages of the host to actors on a GPU. They are written as columns, straight into memory of the host that tasks reach
+//! over the bus, in one half of it while the tasks of the other one run. The device has the same in `actor/tell.cuh`.
 
 use std::collections::HashSet;
-use std::mem::offset_of;
+use std::ops::Range;
 use std::ptr::NonNull;
 
-use everwarp_contract::DevMessage;
-use everwarp_contract::actor::{TELL_DELIVERED, TELL_FULL};
+use everwarp_contract::actor::{MESSAGE_WORDS, TELL_DELIVERED, TELL_FULL, TELL_ROWS};
+use everwarp_contract::{DevTells, DevType};
 use everwarp_runtime::Pending;
 
 use crate::error::ActorError;
 use crate::id::ActorId;
 use crate::message::MAX_WORDS;
 use crate::program::Builtin;
-use crate::system::{ActorSystem, Port, RECORD};
+use crate::system::{ActorSystem, Port, RECORD, to_words};
 
 /// Messages of the host, by their numbers.
 pub(crate) trait Messages {
@@ -21,15 +21,45 @@ pub(crate) trait Messages {
     fn count(&self) -> usize;
     /// The receiver of one.
     fn to(&self, number: usize) -> ActorId;
-    /// Its head and its words. Words after the count in the head mean nothing.
-    fn content(&self, number: usize) -> (u32, [u64; MAX_WORDS]);
+    /// Their heads.
+    fn heads(&self) -> Values<impl Fn(usize) -> u64>;
+    /// One of the words of some of them, which means nothing beyond the count in a head.
+    fn words(&self, word: usize, some: Range<usize>) -> Values<impl Fn(usize) -> u64>;
 }
 
-/// The part of the messages that one batch delivers: their numbers in the order of their records.
+/// A part of messages.
+pub(crate) enum Values<F> {
+    /// The same of all.
+    All(u64),
+    /// By their numbers.
+    Each(F),
+}
+
+/// Records that the memory for messages has room for, so that each of its halves has a header and room for half of this
+/// many messages: ids, heads and words have up to seven columns, and statuses half of one. A warp of the device reads up to
+/// 31 words behind the last id, for which six rows are enough.
+pub(crate) fn records(host_messages: u32) -> usize {
+    let rows = (host_messages as usize).div_ceil(2).next_multiple_of(2);
+    2 * (1 + rows.max(6))
+}
+/// Words of a half of memory of so many words.
+fn half(words: usize) -> usize {
+    words / 2
+}
+/// The most messages in a half.
+fn most_rows(words: usize) -> usize {
+    half(words) / RECORD - 1
+}
+
+/// The part of the messages that one batch delivers: their numbers in the order of their rows.
 #[derive(Default)]
 struct Part {
-    /// The half in which they are.
+    /// The half in which they are: its first word.
     half: usize,
+    /// The first word of their statuses.
+    statuses: usize,
+    /// They are among these.
+    among: Range<usize>,
     numbers: Numbers,
 }
 
@@ -60,10 +90,11 @@ impl Numbers {
     }
 }
 
-/// Finds out whether an actor has several of some messages that are in no order.
+/// Finds out whether messages to one actor are next to each other, where ids are in no order.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
-    /// By slot: the last messages that had one to it.
+    slots: u32,
+    /// By slot, once they are needed: the last messages that had one to it.
     of_slot: Vec<u32>,
     last: u32,
 }
@@ -71,20 +102,25 @@ pub(crate) struct Stamps {
 impl Stamps {
     pub(crate) fn new(slots: u32) -> Self {
         Self {
-            of_slot: vec![0; slots as usize],
-            last: 0,
+            slots,
+            ..Self::default()
         }
     }
-    fn are_distinct(&mut self, mut receivers: impl Iterator<Item = ActorId>) -> bool {
+    fn are_in_runs(&mut self, mut receivers: impl Iterator<Item = ActorId>) -> bool {
+        self.of_slot.resize(self.slots as usize, 0);
         self.last = self.last.wrapping_add(1);
         if self.last == 0 {
             self.of_slot.fill(0);
             self.last = 1;
         }
-        // An id of another system has no slot here, and its message reaches no actor.
-        receivers.all(|to| match self.of_slot.get_mut(to.slot() as usize) {
-            Some(stamp) => std::mem::replace(stamp, self.last) != self.last,
-            None => true,
+        let mut before = ActorId::NONE;
+        receivers.all(|to| {
+            let after = std::mem::replace(&mut before, to);
+            match self.of_slot.get_mut(to.slot() as usize) {
+                Some(stamp) => after == to || std::mem::replace(stamp, self.last) != self.last,
+                // An id of another system has no slot here, and its message reaches no actor.
+                None => true,
+            }
         })
     }
 }
@@ -100,36 +136,30 @@ pub(crate) struct HandedOver {
     behind: HashSet<ActorId>,
 }
 
-/// Actors that one task delivers to, where there are many.
-const MOST_OF_TASK: usize = 8;
-/// With fewer messages than this for each of them, a task delivers to fewer actors: more lanes take part.
-const SPREAD: usize = 1 << 14;
-
 impl ActorSystem {
-    /// Hands messages over, whose records begin at `records`.
+    /// Hands messages over, in this memory.
     pub(crate) fn hand_over_near(
         &self,
         port: &mut Port,
-        records: NonNull<u64>,
+        memory: NonNull<u64>,
         messages: &impl Messages,
     ) -> Result<HandedOver, ActorError> {
         let mut over = HandedOver::default();
-        let room = self.tells.len() / RECORD;
-        // Halves, if there are enough of them to have one under way while the other one is written.
-        let (halves, each) = match messages.count() <= room {
-            true => (1, room),
-            false => (2, (room / 2).max(1)),
-        };
+        // So many that tasks can take over while others are handled.
+        let most = (self.config.messages / 4).max(2) as usize;
+        let each = most_rows(self.tells.len()).min(most);
         let mut under_way: Option<(Part, Pending)> = None;
         for (turn, first) in (0..messages.count()).step_by(each).enumerate() {
             let end = messages.count().min(first + each);
             let mut part = Part {
-                half: turn % halves * each,
+                half: turn % 2 * half(self.tells.len()),
+                statuses: 0,
+                among: first..end,
                 numbers: order(&mut port.stamps, messages, first, end),
             };
-            self.write_records(records, messages, &part);
+            self.write_columns(memory, messages, &mut part);
             if let Some((before, pending)) = under_way.take() {
-                self.finish(records, messages, &before, pending, &mut over)?;
+                self.finish(memory, messages, &before, pending, &mut over)?;
             }
             if !over.behind.is_empty() {
                 let numbers = (0..part.numbers.len()).map(|place| part.numbers.at(place) as u32);
@@ -138,89 +168,81 @@ impl ActorSystem {
                 if !stay.is_empty() {
                     over.full.extend(stay);
                     part.numbers = Numbers::Some(go);
-                    self.write_records(records, messages, &part);
+                    self.write_columns(memory, messages, &mut part);
                 }
             }
             if part.numbers.len() == 0 {
                 continue;
             }
-            let pending = self.submit_records(messages, &part)?;
+            let pending = self.submit_rows(&part)?;
             under_way = Some((part, pending));
         }
         if let Some((before, pending)) = under_way.take() {
-            self.finish(records, messages, &before, pending, &mut over)?;
+            self.finish(memory, messages, &before, pending, &mut over)?;
         }
         over.full.sort_unstable();
         Ok(over)
     }
 
-    fn write_records(&self, records: NonNull<u64>, messages: &impl Messages, part: &Part) {
-        const WORDS: usize = offset_of!(DevMessage, words) / 8;
-        const FROM: usize = offset_of!(DevMessage, from) / 8;
-        const TO: usize = offset_of!(DevMessage, to) / 8;
-        const {
-            // The head is the upper half of the first word, and the state the lower one.
-            assert!(cfg!(target_endian = "little"));
-            assert!(offset_of!(DevMessage, next) == 0 && offset_of!(DevMessage, head) == 4);
-            assert!(TELL_DELIVERED == 0);
-        }
-        let count = part.numbers.len();
-        assert!((part.half + count) * RECORD <= self.tells.len());
-        let write = |place: usize, number: usize| {
-            let (head, words) = messages.content(number);
-            let mut record = [0; RECORD];
-            record[0] = u64::from(head) << 32;
-            record[FROM] = 0;
-            record[WORDS..WORDS + MAX_WORDS].copy_from_slice(&words);
-            record[TO] = messages.to(number).bits();
-            // SAFETY: the place is in the buffer, which only this thread writes while it has the port, and no task
-            // that reads it is under way.
-            unsafe {
-                records
-                    .add((part.half + place) * RECORD)
-                    .cast()
-                    .write(record)
-            };
+    fn write_columns(&self, memory: NonNull<u64>, messages: &impl Messages, part: &mut Part) {
+        const { assert!(TELL_DELIVERED == 0 && size_of::<DevTells>() == 8 * RECORD) };
+        let rows = part.numbers.len();
+        let stride = rows.next_multiple_of(2);
+        let mut header = DevTells {
+            rows: rows as u32,
+            stride: stride as u32,
+            ..DevTells::ZERO
         };
-        match &part.numbers {
-            Numbers::None => {}
-            Numbers::All(first, end) => {
-                (*first..*end)
-                    .enumerate()
-                    .for_each(|(place, number)| write(place, number));
+        let mut columns = Columns {
+            memory,
+            at: part.half + RECORD,
+            end: part.half + half(self.tells.len()),
+            stride,
+            numbers: &part.numbers,
+        };
+        columns.write(|number| messages.to(number).bits());
+        for word in 0..MAX_WORDS {
+            match messages.words(word, part.among.clone()) {
+                Values::All(all) => header.words[word] = all,
+                Values::Each(each) => {
+                    header.columns |= 1 << word;
+                    columns.write(each);
+                }
             }
-            Numbers::Some(numbers) => {
-                let numbers = numbers.iter().enumerate();
-                numbers.for_each(|(place, number)| write(place, *number as usize));
+        }
+        match messages.heads() {
+            Values::All(all) => header.head = all as u32,
+            Values::Each(each) => {
+                header.columns |= 1 << MESSAGE_WORDS;
+                columns.write(each);
             }
+        }
+        part.statuses = columns.at;
+        let statuses = columns.take(stride / 2);
+        let header = to_words(&header);
+        // SAFETY: both are in this half; see `Columns::write`.
+        unsafe {
+            statuses.write_bytes(0, stride / 2);
+            memory
+                .add(part.half)
+                .copy_from(NonNull::from(&header[0]), header.len());
         }
     }
 
     /// Submits the tasks that deliver a part.
-    fn submit_records(&self, messages: &impl Messages, part: &Part) -> Result<Pending, ActorError> {
-        let function = self.function(Builtin::Tell);
-        let count = part.numbers.len();
-        let each = (count / SPREAD).clamp(1, MOST_OF_TASK);
-        let mut tasks = Vec::with_capacity(count / each + 1);
-        let mut first = 0;
-        while first < count {
-            // No actor is in two of them.
-            let mut end = count.min(first + each);
-            let last = messages.to(part.numbers.at(end - 1));
-            while end < count && messages.to(part.numbers.at(end)) == last {
-                end += 1;
-            }
-            let (at, many) = ((part.half + first) as u32, (end - first) as u32);
-            tasks.push(self.instance.task(function).args(at, many).build());
-            first = end;
-        }
+    fn submit_rows(&self, part: &Part) -> Result<Pending, ActorError> {
+        let function = self.function(Builtin::Tells);
+        let header = (part.half / RECORD) as u32;
+        let rows = (0..part.numbers.len() as u32).step_by(TELL_ROWS as usize);
+        let task = |row| self.instance.task(function).args(header, row).build();
+        let tasks: Vec<_> = rows.map(task).collect();
         Ok(self.engine.submit_batch(&tasks)?)
     }
 
     /// Waits until a part is delivered, and adds what was not.
     fn finish(
         &self,
-        records: NonNull<u64>,
+        memory: NonNull<u64>,
         messages: &impl Messages,
         part: &Part,
         pending: Pending,
@@ -231,10 +253,13 @@ impl ActorSystem {
         }
         for place in 0..part.numbers.len() {
             // SAFETY: the place is in the buffer, and the tasks that wrote there have completed.
-            let state = unsafe { records.add((part.half + place) * RECORD).read_volatile() } as u32;
+            let status = unsafe {
+                let statuses = memory.add(part.statuses).cast::<u32>();
+                statuses.add(place).read_volatile()
+            };
             let number = part.numbers.at(place);
             let actor = messages.to(number);
-            match state {
+            match status {
                 TELL_DELIVERED => {}
                 TELL_FULL => {
                     over.problem.get_or_insert(ActorError::Full { actor });
@@ -248,13 +273,59 @@ impl ActorSystem {
     }
 }
 
+/// The columns of a part, one after the other.
+struct Columns<'p> {
+    memory: NonNull<u64>,
+    at: usize,
+    end: usize,
+    stride: usize,
+    numbers: &'p Numbers,
+}
+
+impl Columns<'_> {
+    /// The place of the next words.
+    fn take(&mut self, words: usize) -> NonNull<u64> {
+        let at = self.at;
+        self.at += words;
+        assert!(self.at <= self.end, "a half has room for all columns");
+        // SAFETY: the half is in the buffer.
+        unsafe { self.memory.add(at) }
+    }
+    fn write(&mut self, value: impl Fn(usize) -> u64) {
+        let to = self.take(self.stride);
+        // SAFETY: the place is in the column, of which only this thread writes while it has the port, and no task that reads it
+        // is under way.
+        let write = |place: usize, word: u64| unsafe { to.add(place).write(word) };
+        match self.numbers {
+            Numbers::None => {}
+            Numbers::All(first, end) => {
+                (*first..*end)
+                    .enumerate()
+                    .for_each(|(place, number)| write(place, value(number)));
+            }
+            Numbers::Some(numbers) => {
+                let numbers = numbers.iter().enumerate();
+                numbers.for_each(|(place, number)| write(place, value(*number as usize)));
+            }
+        }
+    }
+}
+
+/// Whether messages to one actor are next to each other, as far as one finds out soon.
+pub(crate) fn are_in_order(
+    stamps: &mut Stamps,
+    receivers: impl Iterator<Item = ActorId> + Clone,
+) -> bool {
+    receivers.clone().is_sorted() || stamps.are_in_runs(receivers)
+}
+
 /// The order in which messages are delivered: those to one actor are next to each other, in their order.
 fn order(stamps: &mut Stamps, messages: &impl Messages, first: usize, end: usize) -> Numbers {
-    let receivers = || (first..end).map(|number| messages.to(number));
-    if receivers().is_sorted() || stamps.are_distinct(receivers()) {
+    let receivers = (first..end).map(|number| messages.to(number));
+    if are_in_order(stamps, receivers.clone()) {
         return Numbers::All(first, end);
     }
-    let mut order: Vec<_> = receivers().zip(first as u32..).collect();
+    let mut order: Vec<_> = receivers.zip(first as u32..).collect();
     order.sort_unstable();
     Numbers::Some(order.into_iter().map(|(_, number)| number).collect())
 }
@@ -272,8 +343,11 @@ mod tests {
         fn to(&self, number: usize) -> ActorId {
             ActorId::from_bits(self.0[number])
         }
-        fn content(&self, number: usize) -> (u32, [u64; MAX_WORDS]) {
-            (0, [number as u64; MAX_WORDS])
+        fn heads(&self) -> Values<impl Fn(usize) -> u64> {
+            Values::<fn(usize) -> u64>::All(0)
+        }
+        fn words(&self, _: usize, _: Range<usize>) -> Values<impl Fn(usize) -> u64> {
+            Values::Each(|number| number as u64)
         }
     }
 
@@ -300,11 +374,11 @@ mod tests {
     fn stamps_are_used_again() {
         let mut stamps = Stamps::new(4);
         stamps.last = u32::MAX - 1;
-        let mut distinct =
-            |to: &[u64]| stamps.are_distinct(to.iter().map(|bits| ActorId::from_bits(*bits)));
+        let mut in_runs =
+            |to: &[u64]| stamps.are_in_runs(to.iter().map(|bits| ActorId::from_bits(*bits)));
         for _ in 0..3 {
-            assert!(distinct(&[3, 1, 2]));
-            assert!(!distinct(&[3, 1, 3]));
+            assert!(in_runs(&[3, 1, 1, 2]));
+            assert!(!in_runs(&[3, 1, 3]));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A head is tag << 32 | number + 1; each change raises the tag, so that a head that came back cannot be mistaken for one
 //! that stayed. Numbers that were never used are handed out by a counter, once the caller's own shard is empty.
 
-use everwarp_contract::actor::{ACTOR_CELLS, ACTOR_SLOTS};
+use everwarp_contract::actor::{ACTOR_CELLS, ACTOR_SHARD_STEP, ACTOR_SLOTS};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::Table;
@@ -83,6 +83,7 @@ impl<'t> Table<'t> {
                 return Some(number);
             }
         }
-        (1..self.shard_count()).find_map(|i| self.pop(pool, shard.wrapping_add(i)))
+        let mut others = (1..self.shard_count()).map(|i| i.wrapping_mul(ACTOR_SHARD_STEP));
+        others.find_map(|step| self.pop(pool, shard.wrapping_add(step)))
     }
 }

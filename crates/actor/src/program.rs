@@ -7,7 +7,7 @@ use std::slice::{from_mut, from_ref};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everwarp_contract::actor::{KEPT_BYTES, MAIL_COUNT_MAX, MESSAGE_ASK};
+use everwarp_contract::actor::{KEPT_BYTES, MAIL_COUNT_MAX, MESSAGE_ASK, TELL_MORE, TELL_ROWS};
 use everwarp_contract::{DevActors, Layout, Wgsl};
 use everwarp_runtime::{
     Declaration, Function, MAX_SPAWN, Params, Program, ProgramRef, Shape, Twin, identifier,
@@ -508,7 +508,7 @@ struct DeviceTurns {
 /// The functions that every program of actors has after those of its kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
-    /// Delivers messages of the host: first | count << 32. Reports how many were not delivered.
+    /// Delivers messages of the host: first | count << 32. Reports how many were not delivered. Not on CUDA.
     Tell,
     /// Sends an ask of the host.
     Ask,
@@ -524,6 +524,8 @@ pub(crate) enum Builtin {
     Leave,
     /// Ends the actors in slots: first | count << 32.
     Close,
+    /// The same as [`Tell`](Self::Tell) on CUDA, of messages that are columns: their header | first row << 32.
+    Tells,
     /// The host has taken this many events; ends when there are others. This one and what follows is for GPUs.
     Events,
     /// Reports how many events there are. A GPU queues it.
@@ -544,9 +546,11 @@ pub(crate) enum Builtin {
     Return,
 }
 
-/// A function's name, its shape and its twin.
+/// A function's name, its twin and how many tasks it spawns at most. All but [`Builtin::Tells`] are of lane shape.
 type BuiltinRow = (&'static str, fn(&mut dyn everwarp_runtime::TaskCx), u16);
-static BUILTINS: [BuiltinRow; 16] = [
+/// The name of [`Builtin::Tells`].
+const TELLS: &str = "host_tells";
+static BUILTINS: [BuiltinRow; 17] = [
     ("host_tell", builtin::tell, builtin::STEP as u16 + 1),
     ("host_ask", builtin::ask, 3),
     ("host_value", builtin::value, 0),
@@ -555,6 +559,11 @@ static BUILTINS: [BuiltinRow; 16] = [
     ("host_anchor", builtin::anchor, 1),
     ("host_leave", builtin::leave, 1),
     ("host_close", builtin::close, builtin::STEP as u16 + 1),
+    (
+        TELLS,
+        builtin::gpus_only,
+        (TELL_ROWS + TELL_MORE) as u16 + 1,
+    ),
     ("host_events", builtin::gpus_only, 2),
     ("host_count", builtin::gpus_only, 0),
     ("host_ring", builtin::gpus_only, 1),
@@ -735,11 +744,14 @@ impl ActorProgram {
             }
         });
         let builtins = self.builtins().iter().map(|&(name, twin, room)| {
-            let function = Function::lane(name, twin);
-            if room == 0 {
-                function
-            } else {
-                function.spawns(room)
+            // A call, because it leaves turns too few registers.
+            let function = match name {
+                TELLS => Function::warp(name, twin).outlined(),
+                _ => Function::lane(name, twin),
+            };
+            match room {
+                0 => function,
+                _ => function.spawns(room),
             }
         });
         let mut source = String::new();
@@ -829,9 +841,10 @@ impl ActorProgram {
             )?;
         }
         for (name, _, _) in self.builtins() {
+            let view = builtin_view(name);
             writeln!(
                 out,
-                "__device__ __forceinline__ void {program}_{name}(ew::Lane& t, const DevActors& s) {{ \
+                "__device__ __forceinline__ void {program}_{name}(ew::{view}& t, const DevActors& s) {{ \
                  ew::actor_{name}(t, s, {base}); }}"
             )?;
         }
@@ -883,17 +896,25 @@ impl ActorProgram {
     }
     /// The functions of a program that a GPU does not run: `ActorSystem::start` says why, which needs a running engine.
     fn write_refusals(&self, out: &mut String) -> fmt::Result {
-        let turns = self.kinds.iter().map(device_turn);
+        let turns = self.kinds.iter().map(|kind| (device_turn(kind), "Lane"));
         let builtins = self.builtins().iter();
-        let builtins = builtins.map(|(name, _, _)| (*name).to_owned());
+        let builtins = builtins.map(|(name, _, _)| ((*name).to_owned(), builtin_view(name)));
         let program = identifier(&self.name);
-        for name in turns.chain(builtins) {
+        for (name, view) in turns.chain(builtins) {
             writeln!(
                 out,
-                "__device__ __forceinline__ void {program}_{name}(ew::Lane& t, const DevActors&) {{ t.fault(0); }}"
+                "__device__ __forceinline__ void {program}_{name}(ew::{view}& t, const DevActors&) {{ t.fault(0); }}"
             )?;
         }
         Ok(())
+    }
+}
+
+/// What the function of a builtin sees in device source.
+fn builtin_view(name: &str) -> &'static str {
+    match name {
+        TELLS => "Warp",
+        _ => "Lane",
     }
 }
 

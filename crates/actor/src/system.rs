@@ -1,20 +1,22 @@
 //! A system of actors, as the host sees it.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use everwarp_contract::actor::{
     ACTOR_EVENTS, ACTOR_FAULT_CELLS, ACTOR_FAULT_KEEPS, ACTOR_FAULT_PANIC, ACTOR_FAULT_SENDS,
-    ACTOR_SHARD_STRIDE, ACTOR_SHARDS, MAIL_CELL_BITS, PART_RECORDS, TELL_DELIVERED, TELL_FULL,
+    ACTOR_SHARD_STRIDE, ACTOR_SHARDS, MAIL_CELL_BITS, MAIL_COUNT_MAX, PART_RECORDS, TELL_DELIVERED,
+    TELL_FULL,
 };
 use everwarp_contract::wgpu::WGPU_LINK_SHIFT;
 use everwarp_contract::{DevActorControl, DevActors, DevMessage, DevPtr, DevType, Layout};
 use everwarp_runtime::{Buffer, DevNone, Engine, EngineKind, Error, Instance, Pending, turn_name};
 
 use crate::asked::Records;
+use crate::columns::PART;
 use crate::device::DeviceHandler;
 use crate::error::{ActorError, LongMailbox};
 use crate::events::{Desk, Handled, Pump, Reach};
@@ -24,7 +26,7 @@ use crate::id::ActorId;
 use crate::mail::Mail;
 use crate::mailbox::Signal;
 use crate::message::{DeadReason, MAX_WORDS, Message};
-use crate::near::{HandedOver, Messages, Stamps};
+use crate::near::{HandedOver, Messages, Stamps, Values, records};
 use crate::post::Post;
 use crate::program::{ActorProgram, Builtin, Kind};
 use crate::side::{Clock, Side, Sides};
@@ -39,7 +41,8 @@ pub struct ActorConfig {
     pub actors: u32,
     /// Messages that wait at a time, in mailboxes and with muted senders.
     pub messages: u32,
-    /// Messages that the host hands over at a time.
+    /// Messages that the host hands over at a time, at most; on a GPU half of them, because it writes the next ones meanwhile, and no more
+    /// than a quarter of `messages`. They take 64 bytes each of memory that both reach.
     pub host_messages: u32,
     /// Asks of the host that wait at a time.
     pub asks: u32,
@@ -52,7 +55,7 @@ impl Default for ActorConfig {
         Self {
             actors: 1 << 16,
             messages: 1 << 18,
-            host_messages: 1 << 14,
+            host_messages: 1 << 17,
             asks: 1 << 10,
             patience: Duration::from_secs(10),
         }
@@ -108,8 +111,14 @@ impl Messages for &[Tell] {
     fn to(&self, number: usize) -> ActorId {
         self[number].to
     }
-    fn content(&self, number: usize) -> (u32, [u64; MAX_WORDS]) {
-        (self[number].head, self[number].words)
+    fn heads(&self) -> Values<impl Fn(usize) -> u64> {
+        Values::Each(|number: usize| self[number].head.into())
+    }
+    fn words(&self, word: usize, some: Range<usize>) -> Values<impl Fn(usize) -> u64> {
+        match self[some].iter().all(|tell| tell.words[word] == 0) {
+            true => Values::All(0),
+            false => Values::Each(move |number: usize| self[number].words[word]),
+        }
     }
 }
 
@@ -282,7 +291,7 @@ impl ActorSystem {
         };
         let control = Arc::new(engine.buffer(size_of::<DevActorControl>() / 8)?);
         // Both sides reach these without copies, if the engine has memory for that.
-        let tells = Arc::new(engine.near_buffer(config.host_messages as usize * RECORD)?);
+        let tells = Arc::new(engine.near_buffer(records(config.host_messages) * RECORD)?);
         let replies = Arc::new(engine.near_buffer(config.asks as usize * RECORD)?);
         let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
         let user = engine.buffer_from(&to_words(params))?;
@@ -336,11 +345,7 @@ impl ActorSystem {
         let port = Arc::new(Mutex::new(Port {
             anchor: None,
             asked: 0,
-            stamps: Stamps::new(if tells.near().is_some() {
-                config.actors
-            } else {
-                0
-            }),
+            stamps: Stamps::new(config.actors),
         }));
         let local = local.map(|side| {
             let handled = Arc::<Handled>::default();
@@ -651,31 +656,66 @@ impl ActorSystem {
     /// other actors are sent all the same; those to the same full actor that come later are not.
     pub fn tell_all(&self, tells: &[Tell]) -> Result<(), ActorError> {
         Self::may_wait("ActorSystem::tell")?;
-        let mut error = None;
-        let begin = Instant::now();
-        let mut left = Cow::Borrowed(tells);
-        let mut pause = Duration::from_micros(20);
-        loop {
-            let (full, problem) = self.hand_over(&left)?;
-            left = Cow::Owned(full);
+        let (full, problem) = self.hand_over(tells)?;
+        let gone = problem.filter(|problem| matches!(problem, ActorError::Gone { .. }));
+        self.tell_full(full, gone)
+    }
+    /// Sends messages that found their mailboxes full, in their order, and waits for room. Returns the error of an earlier
+    /// message, if there is one and all are sent.
+    pub(crate) fn tell_full(
+        &self,
+        full: Vec<Tell>,
+        mut error: Option<ActorError>,
+    ) -> Result<(), ActorError> {
+        // By actor, so that each time as many are tried as a mailbox may have room for.
+        let mut places = HashMap::new();
+        let mut waiting: VecDeque<(ActorId, VecDeque<Tell>)> = VecDeque::new();
+        for tell in full {
+            let place = *places.entry(tell.to).or_insert(waiting.len());
+            if place == waiting.len() {
+                waiting.push_back((tell.to, VecDeque::new()));
+            }
+            waiting[place].1.push_back(tell);
+        }
+        const SHORTLY: Duration = Duration::from_micros(20);
+        let (mut begin, mut pause) = (Instant::now(), SHORTLY);
+        while !waiting.is_empty() {
+            std::thread::sleep(pause);
+            let (mut some, mut tried) = (Vec::new(), Vec::new());
+            while some.len() < self.config.host_messages as usize
+                && let Some((to, mut tells)) = waiting.pop_front()
+            {
+                let most = tells.len().min(MAIL_COUNT_MAX as usize);
+                some.extend(tells.drain(..most));
+                tried.push((to, tells));
+            }
+            let (full, problem) = self.hand_over(&some)?;
             match problem {
                 Some(gone @ ActorError::Gone { .. }) => error = error.or(Some(gone)),
                 Some(full) if begin.elapsed() > self.config.patience => return Err(full),
                 _ => {}
             }
-            if left.is_empty() {
-                return error.map_or(Ok(()), Err);
-            }
-            std::thread::sleep(pause);
             pause = (2 * pause).min(Duration::from_millis(2));
+            if full.len() < some.len() {
+                (begin, pause) = (Instant::now(), SHORTLY);
+            }
+            let places: HashMap<_, _> = (tried.iter().enumerate())
+                .map(|(place, (to, _))| (*to, place))
+                .collect();
+            for tell in full.into_iter().rev() {
+                let place = places[&tell.to];
+                tried[place].1.push_front(tell);
+            }
+            waiting.extend(tried.into_iter().filter(|(_, tells)| !tells.is_empty()));
         }
+        error.map_or(Ok(()), Err)
     }
     /// Hands messages over. Returns those that do not fit, and the first problem.
     fn hand_over(&self, tells: &[Tell]) -> Result<(Vec<Tell>, Option<ActorError>), ActorError> {
-        if let Some(records) = self.tells.near() {
+        if let Some(memory) = self.tells.near() {
             let mut port = self.port();
             let HandedOver { full, problem, .. } =
-                self.hand_over_near(&mut port, records, &tells)?;
+                self.hand_over_near(&mut port, memory, &tells)?;
             let full = full.into_iter().map(|number| tells[number as usize]);
             return Ok((full.collect(), problem));
         }
@@ -684,7 +724,7 @@ impl ActorSystem {
         let mut behind = HashSet::new();
         let (mut order, mut records) = (Vec::new(), Vec::new());
         let _port = self.port();
-        for part in tells.chunks(self.config.host_messages as usize) {
+        for part in tells.chunks((self.config.host_messages as usize).min(PART)) {
             order.clear();
             order.extend((0..).zip(part).map(|(place, tell)| (tell.to, place as u32)));
             if !behind.is_empty() {

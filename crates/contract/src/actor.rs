@@ -160,6 +160,9 @@ crate::dev_consts! {
     pub const DEAD_TIMEOUT = 5;
     /// Stacks that free cells and free slots are spread over.
     pub const ACTOR_SHARDS = 1024;
+    /// Stacks from one to the next where one looks for a free number. It is odd, so that one comes to all of them. Neighbours are
+    /// those of one warp, which may have taken all that theirs have.
+    pub const ACTOR_SHARD_STEP = 633;
     /// 64-bit words from one stack's head to the next.
     pub const ACTOR_SHARD_STRIDE = 4;
     /// Stacks of free cells begin here (times `ACTOR_SHARDS`).
@@ -180,6 +183,10 @@ crate::dev_consts! {
     pub const TELL_FULL = 1;
     /// The actor does not live.
     pub const TELL_GONE = 2;
+    /// Messages of the host that a task of CUDA delivers, with those that follow to the last one's actor.
+    pub const TELL_ROWS = 64;
+    /// Warps of these that it delivers; another task goes on.
+    pub const TELL_MORE = 8;
     /// Status of an ask of the host: its record has the reply. GPUs only.
     pub const ASK_ANSWERED = 3;
     /// Records of a region of `DevActors::parts`: a header, messages that the host handles, and items of what it does.
@@ -332,6 +339,25 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
+    /// Messages from the host as columns, for CUDA. Columns follow, of `stride` words of 64 bits each: the receivers' ids, those
+    /// that `columns` names, and the statuses of 32 bits, which are 0 unless a message was not delivered.
+    pub struct DevTells: align 64, size 64 {
+        /// How many there are.
+        pub rows: u32,
+        /// The head of all messages, if heads have no column.
+        pub head: u32,
+        /// A bit for each word that has a column, and bit `MESSAGE_WORDS` if heads have one, as words of 64 bits.
+        pub columns: u32,
+        /// An even number.
+        pub stride: u32,
+        /// Words of all messages, where they have no column.
+        pub words: [u64; 5],
+        /// Spelled-out hole.
+        pub hole0: u64,
+    }
+}
+
+crate::dev_struct! {
     /// Words that all actors of a system share.
     pub struct DevActorControl: align 128, size 1792 {
         /// The group that counts the turns.
@@ -391,7 +417,7 @@ crate::dev_struct! {
         pub shards: DevPtr<u64>,
         /// Shared words.
         pub control: DevPtr<DevActorControl>,
-        /// Messages from the host.
+        /// Messages from the host: records, or on CUDA what `DevTells` says and news, which are records.
         pub tells: DevPtr<DevMessage>,
         /// Replies to the host.
         pub replies: DevPtr<DevMessage>,

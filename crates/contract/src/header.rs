@@ -65,6 +65,7 @@ pub fn write_header(out: &mut dyn DeviceText) -> fmt::Result {
     device::DevEngine::write_struct(out)?;
     actor::DevActor::write_struct(out)?;
     actor::DevMessage::write_struct(out)?;
+    actor::DevTells::write_struct(out)?;
     actor::DevActorControl::write_struct(out)?;
     files::DevFileRequest::write_struct(out)?;
     files::DevFileDone::write_struct(out)?;

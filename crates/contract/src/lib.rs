@@ -29,7 +29,7 @@ pub mod telemetry;
 pub mod trap;
 pub mod wgpu;
 
-pub use actor::{DevActor, DevActorControl, DevActors, DevMessage};
+pub use actor::{DevActor, DevActorControl, DevActors, DevMessage, DevTells};
 pub use control::DevWords;
 pub use files::{
     DevEvent, DevFileControl, DevFileCopy, DevFileDone, DevFileEntry, DevFileList, DevFileRequest,

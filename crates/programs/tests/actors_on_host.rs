@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use everwarp::actor::{ActorProgram, Kind};
 use everwarp::cuda::image::source;
-use everwarp_contract::actor::{ACTOR_EVENTS, ACTOR_SHARDS, KEPT_BYTES, MAIL_COUNT_MAX};
+use everwarp_contract::actor::{
+    ACTOR_EVENTS, ACTOR_SHARDS, KEPT_BYTES, MAIL_COUNT_MAX, TELL_MORE, TELL_ROWS,
+};
 use everwarp_programs::actor_broker::BROKERS;
 use everwarp_programs::actor_faults::FAULTS;
 use everwarp_programs::actor_groups::GROUPS;
@@ -128,6 +130,11 @@ const ALL: &[(&str, HostCase)] = cases![
     undone_payload_that_stays_is_noticed,
     messages_that_find_no_room_and_do_not_go_back_are_noticed,
     sender_that_is_woken_twice_is_noticed,
+    rows_that_two_tasks_deliver_are_noticed,
+    rows_that_no_task_delivers_are_noticed,
+    rows_that_overtake_one_that_does_not_fit_are_noticed,
+    task_that_forgets_what_does_not_fit_is_noticed,
+    messages_of_a_run_without_links_are_noticed,
 ];
 
 fn main() {
@@ -333,6 +340,35 @@ fn sender_that_is_woken_twice_is_noticed(folder: &Path) -> Result<(), Failed> {
     let right = "store(link, 0, relaxed, gpu);\n  return actor_wake(slots, rest);";
     let wrong = "return actor_wake(slots, rest);";
     is_noticed(folder, "mailbox.cuh", right, wrong, 400)
+}
+
+/// A run of messages of the host belongs to the task that has its first row.
+fn rows_that_two_tasks_deliver_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "bool skips = first != 0 && !goes_on,";
+    is_noticed(folder, "tell.cuh", right, "bool skips = false,", 400)
+}
+fn rows_that_no_task_delivers_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "if (row >= rows || (behind && skips)) break;";
+    let wrong = "if (row >= rows || (behind && !goes_on)) break;";
+    is_noticed(folder, "tell.cuh", right, wrong, 400)
+}
+/// A message that does not fit keeps those after it back, also in the next warp of rows and in the next task.
+fn rows_that_overtake_one_that_does_not_fit_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "const bool sends = mine && !(stays && lane < alike);";
+    is_noticed(folder, "tell.cuh", right, "const bool sends = mine;", 400)
+}
+fn task_that_forgets_what_does_not_fit_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "TELL_GOES_ON | (stays ? TELL_STAYS : 0)";
+    is_noticed(folder, "tell.cuh", right, "TELL_GOES_ON", 2000)
+}
+fn messages_of_a_run_without_links_are_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, PROBE_CPP)?;
+    let right = "if (sends && !begins) store";
+    is_noticed(folder, "tell.cuh", right, "if (false) store", 400)
 }
 
 /// A turn that has less room than one message needs could queue more turns than there is room for.
@@ -821,10 +857,15 @@ fn write_sources(folder: &Path, actors: &ActorProgram, scenarios: &str) -> Resul
     let image = Image::of(vec![actors.program()]);
     // Few stacks of free numbers: they are used again soon.
     let shards = format!("ACTOR_SHARDS = {ACTOR_SHARDS:#x}u");
+    // A task delivers few messages: there are several, and some go on.
+    let rows = format!("TELL_ROWS = {TELL_ROWS:#x}u");
+    let more = format!("TELL_MORE = {TELL_MORE:#x}u");
     for (name, text) in source(&image).headers {
         let parts = ["everwarp/contract.cuh", "everwarp/actor/", "everwarp/wasm/"];
         if parts.iter().any(|part| name.starts_with(part)) {
             let text = text.replace(&shards, "ACTOR_SHARDS = 0x4u");
+            let text = text.replace(&rows, "TELL_ROWS = 0x8u");
+            let text = text.replace(&more, "TELL_MORE = 0x2u");
             write(&folder.join(name), &text)?;
         }
     }

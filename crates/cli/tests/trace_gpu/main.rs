@@ -17,7 +17,7 @@ use everwarp::{Device, Select, telemetry};
 use everwarp_testkit::{cases, run_on_gpu};
 
 use crate::handlers::{ASKS, RING, check_asks, check_calls, check_ring, check_timers, trace_calls};
-use crate::perfetto::{Trace, read};
+use crate::perfetto::{Slice, Trace, read};
 use crate::sandbox::{Sandbox, words};
 
 const CASES: &[(&str, fn())] = cases![
@@ -31,6 +31,9 @@ const CASES: &[(&str, fn())] = cases![
     // The last one: this program is traced from then on.
     calls_of_warps_and_blocks_are_slices_of_handlers
 ];
+
+/// What delivers messages of the host.
+const TELLS: &str = "host_tells";
 
 const HELLO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/hello.wasm");
 
@@ -111,13 +114,13 @@ fn handlers_of_lanes_lie_within_turns_and_messages_have_flows_to_them() {
     // Lanes of a warp handle a message each in one slice, which says how many.
     let (trace, said) = traced(RING, "2G");
     assert!(!trace.lossy && said.contains("none lost"), "{said}");
-    check_ring(&trace, |handler| handler.number);
+    check_ring(&trace, |handler| handler.number, TELLS);
     let handlers = trace.slices.iter().filter(|slice| slice.name == "member");
     assert!(handlers.clone().all(|handler| handler.number <= 32));
     assert!(handlers.count() < 1250, "lanes handle messages together");
     let (trace, said) = traced(ASKS, "2G");
     assert!(!trace.lossy && said.contains("none lost"), "{said}");
-    check_asks(&trace, |handler| handler.number);
+    check_asks(&trace, |handler| handler.number, TELLS);
 }
 
 fn a_small_trace_of_actors_has_no_flow_without_an_end() {
@@ -134,8 +137,9 @@ fn a_small_trace_of_actors_has_no_flow_without_an_end() {
 
 fn calls_of_warps_and_blocks_are_slices_of_handlers() {
     let trace = trace_calls(Select::Cuda);
-    let calls = check_calls(&trace, |call| call.number);
-    check_timers(&trace, |handler| handler.number, "actor_services/host_news");
+    let calls = check_calls(&trace, |call| call.number, TELLS);
+    let number = |handler: &Slice| handler.number;
+    check_timers(&trace, number, TELLS, "actor_services/host_news");
     assert!(calls.iter().all(|c| c.number == c.flows.len() as u64));
 }
 

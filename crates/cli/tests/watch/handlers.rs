@@ -71,14 +71,25 @@ fn hear_timers(device: &Device) {
 
 /// Checks what the trace of [`trace_calls`] has of timers: each message has a flow from `sender`, the names of the slices around the
 /// place where it was sent.
-pub(crate) fn check_timers(trace: &Trace, messages: impl Fn(&Slice) -> u64, sender: &str) {
-    let sent = [("actor_services/host_tell", TIMERS), (sender, TIMERS)];
+pub(crate) fn check_timers(
+    trace: &Trace,
+    messages: impl Fn(&Slice) -> u64,
+    tell: &str,
+    sender: &str,
+) {
+    let by_host = format!("actor_services/{tell}");
+    let sent = [(&*by_host, TIMERS), (sender, TIMERS)];
     check(trace, "actor_services", "agent", messages, sent.into());
 }
 
 /// Checks the trace of [`trace_calls`]. Returns the calls of the first actor.
-pub(crate) fn check_calls(trace: &Trace, messages: impl Fn(&Slice) -> u64) -> Vec<Slice> {
-    let by_host = [("actor_shapes/host_tell", CALLED + 1)];
+pub(crate) fn check_calls(
+    trace: &Trace,
+    messages: impl Fn(&Slice) -> u64,
+    tell: &str,
+) -> Vec<Slice> {
+    let by_host = format!("actor_shapes/{tell}");
+    let by_host = [(&*by_host, CALLED + 1)];
     check(trace, "actor_shapes", "warp", &messages, by_host.into());
     let by_warp = [("actor_shapes/warp_turn warp", CALLED)];
     check(trace, "actor_shapes", "block", &messages, by_warp.into());
@@ -92,16 +103,18 @@ pub(crate) fn check_calls(trace: &Trace, messages: impl Fn(&Slice) -> u64) -> Ve
 }
 
 /// Checks the trace of [`RING`]. `messages` says how many messages a slice stands for.
-pub(crate) fn check_ring(trace: &Trace, messages: impl Fn(&Slice) -> u64) {
-    let expected = [("ring/host_tell", 250), ("ring/member_turn member", 1000)];
+pub(crate) fn check_ring(trace: &Trace, messages: impl Fn(&Slice) -> u64, tell: &str) {
+    let by_host = format!("ring/{tell}");
+    let expected = [(&*by_host, 250), ("ring/member_turn member", 1000)];
     check(trace, "ring", "member", messages, expected.into());
 }
 
 /// The same of [`ASKS`].
-pub(crate) fn check_asks(trace: &Trace, messages: impl Fn(&Slice) -> u64) {
+pub(crate) fn check_asks(trace: &Trace, messages: impl Fn(&Slice) -> u64, tell: &str) {
     let asks = [("asks/asker_turn asker", 300)];
     check(trace, "asks", "asked", &messages, asks.into());
-    let replies = [("asks/asked_turn asked", 300), ("asks/host_tell", 30)];
+    let by_host = format!("asks/{tell}");
+    let replies = [("asks/asked_turn asked", 300), (&*by_host, 30)];
     check(trace, "asks", "asker", &messages, replies.into());
 }
 

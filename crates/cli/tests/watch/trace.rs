@@ -57,7 +57,7 @@ fn every_task_is_a_slice_and_flows_lead_to_it() {
 fn handlers_lie_within_turns_and_messages_have_flows_to_them() {
     let sandbox = Sandbox::new();
     for (program, check) in [
-        (RING, check_ring as fn(&Trace, fn(&Slice) -> u64)),
+        (RING, check_ring as fn(&Trace, fn(&Slice) -> u64, &str)),
         (ASKS, check_asks),
     ] {
         let file = sandbox.path("actors.pftrace");
@@ -69,7 +69,7 @@ fn handlers_lie_within_turns_and_messages_have_flows_to_them() {
         assert!(output.status.success(), "{output:?}");
         assert!(words(&output.stderr).contains("none lost"), "{output:?}");
         // Each slice is that of one message.
-        check(&decoded(&file), |_| 1);
+        check(&decoded(&file), |_| 1, "host_tell");
     }
 }
 

@@ -25,6 +25,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "actor/module.cuh"
     "actor/news.cuh"
     "actor/part.cuh"
+    "actor/tell.cuh"
     "actor/turn.cuh"
     "actor/value.cuh"
     "actor/wide.cuh"

@@ -147,13 +147,13 @@ void scenario(u64) {
           default: tell(actor, CLOSE, {CHANNEL});
         }
       } else if (kinds[i] >= CARRIER) {
-        tells[next_record] = message(actor, FRAME + random_below(5), {number});
+        DevMessage frame = message(actor, FRAME + random_below(5), {number});
         if (random_below(4) != 0) {
-          tells[next_record].head |= MESSAGE_PAYLOAD;
-          tells[next_record].words[3] = number;
+          frame.head |= MESSAGE_PAYLOAD;
+          frame.words[3] = number;
           payloads.insert(number);
         }
-        submit(HOST_TELL, 0, next_record++, 1);
+        tell_all({frame});
       } else {
         switch (random_below(8)) {
           case 0:

@@ -128,16 +128,10 @@ void lent_ended(u32 group) {
 
 // As `run_tells`, and lets actors go on that have paused themselves, or their receivers.
 void deliver() {
-  run_all();
-  for (u32 first = 0; first < next_record; first++) {
-    while (tells[first].next == TELL_FULL) {
-      for (u32 k = 0; k < hosts; k++) signal(3, k), signal(3, MOST + k);
-      run_all();
-      tells[first].next = TELL_DELIVERED;
-      submit(HOST_TELL, 0, first, 1);
-      run_all();
-    }
-  }
+  run_tells([] {
+    for (u32 k = 0; k < hosts; k++) signal(3, k), signal(3, MOST + k);
+    run_all();
+  });
 }
 
 void actors() {

@@ -85,10 +85,55 @@ void numbers() {
   audit();
 }
 
+// Runs of numbered messages of the host into small mailboxes: what does not fit is sent again, in order; and to some actors that are gone.
+void runs() {
+  const u32 n = 1 + random_below(6);
+  u64 actors[6], sent[6] = {};
+  bounds[PROBE_NARROW] = 1 + random_below(12);
+  for (u32 i = 0; i < n; i++) actors[i] = launch(PROBE_NARROW, i);
+  const u64 gone = ew::actor_id(SLOTS - 1, 7);
+  for (u32 round = 0; round < 4; round++) {
+    std::vector<DevMessage> messages;
+    u64 lost = 0;
+    for (u32 i = 0; i < n; i++) {
+      const u32 length = random_below(4) == 0 ? random_below(90) : random_below(6);
+      for (u32 k = 0; k < length; k++) messages.push_back(message(actors[i], NUMBER, {0, sent[i]++}));
+      for (u32 k = random_below(5) == 0 ? random_below(12) : 0; k > 0; k--) messages.push_back(message(gone, NUMBER, {1, 2})), lost++;
+    }
+    if (messages.empty()) continue;
+    if (random_below(2) == 0) for (u32 i = 0; i < n; i++) signal(2, i);
+    tell_all(messages);
+    if (random_below(2) == 0) run_all();
+    for (u32 i = 0; i < n; i++) signal(3, i), run_all();
+    u64 said = 0;
+    for (u32 i = 0; i < messages.size(); i++) said += all_told[0].statuses[i] == TELL_GONE;
+    CHECK(said == lost, "%llu messages to actors that are gone instead of %llu", said, lost);
+    // Those that are sent again are sent in one task after the other, until none is left.
+    while (!all_told.empty()) {
+      std::vector<Told> now;
+      now.swap(all_told);
+      std::vector<DevMessage> full;
+      for (const Told& told : now) {
+        for (u32 i = 0; i < told.messages.size(); i++) if (told.statuses[i] == TELL_FULL) full.push_back(told.messages[i]);
+      }
+      if (full.empty()) break;
+      tell_all(full);
+      run_all();
+    }
+  }
+  for (u32 i = 0; i < n; i++) {
+    const DevProbeNode& s = state(actors[i]);
+    CHECK(s.errors == 0 && s.count == sent[i], "%llu out of order, %llu of %llu", s.errors, s.count, sent[i]);
+  }
+  audit();
+}
+
 void scenario(u64 number) {
-  switch (number % 4) {
+  bounds[PROBE_NARROW] = 4;
+  switch (number % 5) {
     case 0: return full_ring();
     case 1: return numbers();
+    case 2: return runs();
     default: mixture();
   }
 }

@@ -17,13 +17,6 @@ u64 calls[RECORDS];
 // A kind that ends when it fails.
 u32 plain() { return random_below(3); }
 
-// The host's messages, in their order.
-void tell_all(const std::vector<DevMessage>& messages) {
-  const u32 first = next_record;
-  for (const DevMessage& message : messages) tells[next_record++] = message;
-  submit(HOST_TELL, 0, first, (u32)messages.size());
-}
-
 // Deactivates and activates an actor now and then while others run.
 void disturb(u32 at) {
   if (random_below(2) == 0) signal(2, at), signal(3, at);
@@ -161,11 +154,11 @@ void latest() {
   signal(2, 0);
   run_all();
   u32 asked = 0;
-  const u32 first = next_record;
-  std::vector<bool> asks;
+  // The records of asks.
+  std::vector<u32> asks;
   for (u32 i = 0; i < n; i++) {
-    asks.push_back(random_below(3) == 0);
-    if (asks.back()) ask(to, GET, {}), asked++;
+    asks.push_back(random_below(3) == 0 ? next_record : ew::NONE);
+    if (asks.back() != ew::NONE) ask(to, GET, {}), asked++;
     else tell(to, ADD, {1});
     run_tells();
   }
@@ -175,8 +168,8 @@ void latest() {
   CHECK(control.dropped == n - kept, "%llu dropped instead of %u", control.dropped, n - kept);
   CHECK(state(to).count == kept, "%llu handled instead of %u", state(to).count, kept);
   for (u32 i = 0; i < n; i++) {
-    if (!asks[i]) continue;
-    const u32 head = replies[first + i].head;
+    if (asks[i] == ew::NONE) continue;
+    const u32 head = replies[asks[i]].head;
     const bool dropped = i < n - kept;
     CHECK((head & MESSAGE_REPLY) != 0 && ((head & MESSAGE_FAILED) != 0) == dropped, "ask %u ended with %x", i, head);
   }

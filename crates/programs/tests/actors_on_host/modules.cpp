@@ -28,12 +28,11 @@ void scenario(u64) {
       if (fscanf(script, "@%llu", &actor) == 1) m.words[i] = actors[actor];
     }
     if (what == 'T') {
-      tells[0] = m, next_record = 1;
-      submit(HOST_TELL, 0, 0, 1);
+      tell_all({m});
       run_all();
       continue;
     }
-    replies[0] = m, tells[0] = {};
+    replies[0] = m;
     next_record = 1;
     const u32 group = next_group;
     submit(HOST_ASK, 0, 0, 0);

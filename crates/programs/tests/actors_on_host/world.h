@@ -31,8 +31,8 @@ using ew::gpu;
 using ew::relaxed;
 
 constexpr u32 WIDTH = ew::WARP, WARPS = WIDTH == 1 ? 5 : 3;
-constexpr u32 LANES = WARPS * WIDTH, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 4096;
-enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_EVENTS, HOST_COUNT,
+constexpr u32 LANES = WARPS * WIDTH, GROUPS = 1 << 16, SLOTS = 64, CELLS = 4096, RECORDS = 1 << 14;
+enum : u32 { HOST_TELL = KINDS, HOST_ASK, HOST_VALUE, HOST_LAUNCH, HOST_SIGNAL, HOST_ANCHOR, HOST_LEAVE, HOST_CLOSE, HOST_TELLS, HOST_EVENTS, HOST_COUNT,
              HOST_RING, HOST_NEWS, HOST_NOTE, HOST_DO, HOST_TAKE, HOST_RETURN };
 
 void show();
@@ -369,24 +369,59 @@ DevMessage message(u64 to, u32 tag, std::initializer_list<u64> words) {
   for (u64 word : words) m.words[i++] = word;
   return m;
 }
-void tell(u64 to, u32 tag, std::initializer_list<u64> words) {
-  tells[next_record] = message(to, tag, words);
-  submit(HOST_TELL, 0, next_record++, 1);
-}
-// Sends again what did not fit, until all has been sent.
-void run_tells() {
-  run_all();
-  for (u32 first = 0; first < next_record; first++) {
-    while (tells[first].next == TELL_FULL) {
-      tells[first].next = TELL_DELIVERED;
-      submit(HOST_TELL, 0, first, 1);
-      run_all();
+// Messages that were told together, and where their statuses are.
+struct Told {
+  std::vector<DevMessage> messages;
+  const u32* statuses;
+};
+std::vector<Told> all_told;
+
+// The host's messages, in their order: those to one actor are next to each other. Parts that all have in common have a column now and then.
+void tell_all(const std::vector<DevMessage>& messages) {
+  const u32 rows = (u32)messages.size();
+  DevTells* const header = (DevTells*)&tells[next_record];
+  *header = {rows, messages[0].head, 0, (rows + 1) / 2 * 2, {}, 0};
+  u64* column = (u64*)(header + 1);
+  for (u32 i = 0; i < rows; i++) column[i] = messages[i].to;
+  column += header->stride;
+  for (u32 part = 0; part <= MESSAGE_WORDS; part++) {
+    auto value = [&](u32 i) { return part == MESSAGE_WORDS ? messages[i].head : messages[i].words[part]; };
+    bool same = true;
+    for (u32 i = 0; i < rows; i++) same &= value(i) == value(0);
+    if (same && random_below(2) == 0) {
+      if (part < MESSAGE_WORDS) header->words[part] = value(0);
+      continue;
     }
+    header->columns |= 1u << part;
+    for (u32 i = 0; i < rows; i++) column[i] = value(i);
+    column += header->stride;
   }
+  memset(column, 0, header->stride * sizeof(u32));
+  all_told.push_back({messages, (const u32*)column});
+  for (u32 row = 0; row < rows; row += TELL_ROWS) submit(HOST_TELLS, 0, next_record, row);
+  next_record += 1 + (u32)(((u8*)(column + header->stride / 2) - (u8*)(header + 1) + sizeof(DevMessage) - 1) / sizeof(DevMessage));
+  assert(next_record < RECORDS);
 }
+void tell(u64 to, u32 tag, std::initializer_list<u64> words) { tell_all({message(to, tag, words)}); }
+// Sends again what did not fit, until all has been sent. `let_in` is called before each time.
+template <class F>
+void run_tells(F let_in) {
+  run_all();
+  for (u32 told = 0; told < all_told.size(); told++) {
+    std::vector<DevMessage> full;
+    for (u32 i = 0; i < all_told[told].messages.size(); i++) {
+      if (all_told[told].statuses[i] == TELL_FULL) full.push_back(all_told[told].messages[i]);
+    }
+    if (full.empty()) continue;
+    let_in();
+    tell_all(full);
+    run_all();
+  }
+  all_told.clear();
+}
+void run_tells() { run_tells([] {}); }
 void ask(u64 to, u32 tag, std::initializer_list<u64> words) {
   replies[next_record] = message(to, tag, words);
-  tells[next_record] = {};
   submit(HOST_ASK, 0, next_record++, 0);
 }
 // News, in their order.
@@ -504,6 +539,7 @@ void begin(u64 number) {
   memset(slots, 0, sizeof slots), memset(states, 0, sizeof states), memset(shards, 0, sizeof shards);
   memset(&control, 0, sizeof control), memset(groups, 0, sizeof(DevGroup) * (next_group + 1));
   next_group = next_record = 0, leaves = false;
+  all_told.clear();
   std::fill(over.begin(), over.end(), false);
 #ifdef HOLDS
   decisions.clear(), deciding = GROUPS;

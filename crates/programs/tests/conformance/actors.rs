@@ -21,6 +21,7 @@ use crate::support::{Case, random};
 pub(crate) const ALL: &[Case] = cases![
     actor_handles_each_message_once,
     messages_of_one_sender_to_one_actor_keep_their_order,
+    messages_of_the_host_in_runs_of_any_length_keep_their_order,
     sender_to_a_full_mailbox_is_muted_and_loses_nothing,
     ring_of_full_actors_keeps_moving,
     every_ask_of_the_host_ends,
@@ -123,6 +124,69 @@ fn messages_of_one_sender_to_one_actor_keep_their_order(select: Select) {
     let state = state(&system, receiver);
     assert_eq!((state.errors, state.count), (0, 3 * 3000 + 1000));
     assert_eq!(state.expected, [1000, 3000, 3000, 3000]);
+}
+
+/// A GPU delivers a warp of them at a time: runs end before a warp and after it, and before and after the part of a task. Some find
+/// their mailbox full, which has room for four, and some their actor gone.
+fn messages_of_the_host_in_runs_of_any_length_keep_their_order(select: Select) {
+    let (_engine, system) = system(select);
+    let mut actors = system.launch_all(WIDE, 24).expect("there is room");
+    actors.extend(system.launch_all(NARROW, 8).expect("there is room"));
+    actors.sort_unstable();
+    let gone = system.launch(WIDE).expect("there is room");
+    system.kill(&[gone]).expect("the engine runs");
+    let mut seed = 0x9e37_79b9_7f4a_7c15;
+    let mut sent = vec![0; actors.len()];
+    for round in 0..6 {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for place in 0..actors.len() {
+            let lengths = [1, 2, 31, 32, 33, 63, 64, 65, 128, 3, 1, 1];
+            let length = match random(&mut seed) % 16 {
+                12 => 700,
+                13.. => 1 + random(&mut seed) as usize % 40,
+                known => lengths[known as usize],
+            };
+            runs.push((place, length));
+        }
+        // In the order of ids, in another one, or one after the other in turns.
+        if round % 3 == 1 {
+            runs.reverse();
+        }
+        let mut places: Vec<usize> = (runs.iter())
+            .flat_map(|&(place, length)| std::iter::repeat_n(place, length))
+            .collect();
+        if round % 3 == 2 {
+            for last in (1..places.len()).rev() {
+                places.swap(last, random(&mut seed) as usize % (last + 1));
+            }
+        }
+        let mut numbers = Vec::new();
+        for &place in &places {
+            numbers.push(sent[place]);
+            sent[place] += 1;
+        }
+        let mut to: Vec<_> = places.iter().map(|&place| actors[place]).collect();
+        let lost = round == 4;
+        if lost {
+            // Among the others.
+            let at = to.len() / 2;
+            to.splice(at..at, [gone; 40]);
+            numbers.splice(at..at, [0; 40]);
+        }
+        let told = system.tell_columns(&to, NUMBER, &[Column::All(0), Column::Each(&numbers)]);
+        match told {
+            Ok(()) => assert!(!lost),
+            Err(ActorError::Gone { actor }) => assert!(lost && actor == gone),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let stats = system.settle().expect("it settles");
+    assert_eq!(stats.dead, [0; 5]);
+    let states: Vec<DevProbeNode> = system.states(&actors).expect("they are there");
+    for (state, sent) in states.iter().zip(&sent) {
+        assert_eq!((state.errors, state.count), (0, *sent));
+        assert_eq!(state.expected[0], *sent);
+    }
 }
 
 fn sender_to_a_full_mailbox_is_muted_and_loses_nothing(select: Select) {

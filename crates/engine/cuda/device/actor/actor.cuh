@@ -150,7 +150,7 @@ constexpr u64 ENDS_ITSELF = ~0ull;
 // Where the outbox stops: the ring of events is full.
 constexpr u64 HOST_FULL = ~0ull;
 // The function that counts events, among those after the kinds'.
-constexpr u32 ACTOR_COUNT_EVENTS = 9;
+constexpr u32 ACTOR_COUNT_EVENTS = 10;
 
 struct Actor : ActorTask {
   u32 number;

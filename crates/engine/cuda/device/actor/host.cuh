@@ -1,18 +1,17 @@
 // The functions by which the host reaches actors: crates/actor/src/builtin.rs on a GPU.
 #pragma once
-#include "everwarp/actor/turn.cuh"
+#include "everwarp/actor/tell.cuh"
 
 namespace ew {
 
-// Messages or signals that one task sends; another one goes on.
+// Signals or news that one task sends; another one goes on.
 constexpr u32 ACTOR_STEP = 8;
 
 // The numbers of the functions after those of the kinds.
-constexpr u32 ACTOR_HOST_TELL = 0;
 constexpr u32 ACTOR_HOST_VALUE = 2;
 constexpr u32 ACTOR_HOST_SIGNAL = 4;
 constexpr u32 ACTOR_HOST_CLOSE = 7;
-constexpr u32 ACTOR_HOST_NEWS = 11;
+constexpr u32 ACTOR_HOST_NEWS = 12;
 
 // The sender of a record.
 constexpr u64 SENDER_OF_RECORD = ~0ull;
@@ -49,84 +48,17 @@ struct ActorHost : ActorTask {
     if (at == NONE) fault(ACTOR_FAULT_CELLS);
     return at;
   }
-  __device__ __forceinline__ void signal(u64 to, u32 which) {
+  // Whether the actor does not live.
+  __device__ __forceinline__ bool signal(u64 to, u32 which) {
     u32 signalled = actor_signal(&system, to, which);
     if (which == SIGNAL_RESUME && signalled == SENT_DELIVERED) signalled = actor_look(&system, to);
     sent(signalled, to, 0);
-    if (signalled == SENT_GONE) t.report_add(1);
+    return signalled == SENT_GONE;
   }
 };
 
-// The same for four neighbouring lanes, `four`, which call it together: each has a message and a cell for it, or NONE. A lane
-// loads a quarter of each message, because the bus carries one request of 64 bytes sooner than four of 16.
-EW_CALL u64 actor_copy_in_by_four(DevMessage* cells, const DevMessage* tells, u32 message, u32 at, u32 four) {
-  const u32 own = lane_id(), base = own & ~3u, quarter = own % 4;
-  u64 a[4], b[4];
-#pragma unroll
-  for (u32 i = 0; i < 4; i++) {
-    const u64* from = (const u64*)(tells + __shfl_sync(four, message, base + i)) + 2 * quarter;
-    a[i] = b[i] = 0;
-    if (__shfl_sync(four, at, base + i) != NONE) load_pair(from, a[i], b[i], relaxed, sys);
-  }
-  u64 to = 0;
-#pragma unroll
-  for (u32 i = 0; i < 4; i++) {
-    const u32 cell = __shfl_sync(four, at, base + i);
-    u64* into = (u64*)(cells + cell) + 2 * quarter;
-    // The link is the mailbox's; see `envelope`.
-    if (cell != NONE && quarter == 0) {
-      store(&cells[cell].head, (u32)(a[i] >> 32), relaxed, gpu);
-      store(&cells[cell].from, (u64)0, relaxed, gpu);
-    } else if (cell != NONE) {
-      store_pair(into, a[i], b[i], relaxed, gpu);
-    }
-    const u64 low = __shfl_sync(four, (u32)b[i], base + 3), high = __shfl_sync(four, (u32)(b[i] >> 32), base + 3);
-    if (quarter == i) to = high << 32 | low;
-  }
-  // What the other lanes have stored, before this one sends its message.
-  __syncwarp(four);
-  return to;
-}
-
-// Messages to actors, in order, where those to one actor are next to each other. The first that does not fit keeps the
-// later ones to its actor back. The host has set all states to TELL_DELIVERED.
-EW_FN void actor_host_tell(Lane& t, const DevActors& system, u32 base) {
-  ActorHost h(t, system, base);
-  u32 i = t.lo(), left = 0;
-  u32 end = i + t.hi();
-  const u32 four = 0xfu << (lane_id() & ~3u), some = __activemask() & four;
-#pragma unroll 1
-  for (u32 tries = 0;; tries++) {
-    const bool more = i < end && tries < ACTOR_STEP;
-    if (!__any_sync(some, more)) break;
-    // No cell: the engine ends. The other lanes still need this one.
-    const u32 at = more ? h.cell() : NONE;
-    u64 to = 0;
-    if (some == four) to = actor_copy_in_by_four(system.cells, system.tells, i, at, four);
-    else if (at != NONE) to = actor_copy_in(system.cells + at, &system.tells[i], 0, 0);
-    if (more && at == NONE) end = i;
-    if (at == NONE) continue;
-    const u32 sent = h.send(to, at);
-    h.sent(sent, to, TURN_FRESH);
-    const bool full = sent == SENT_FULL;
-    if (full || sent == SENT_GONE) {
-      actor_give<ACTOR_CELLS>(&system, at, at);
-      // With a message that does not fit stay those after it to its actor.
-      do {
-        store(&system.tells[i].next, full ? TELL_FULL : TELL_GONE, relaxed, sys);
-        i++, left++;
-      } while (full && i < end && load(&system.tells[i].to, relaxed, sys) == to);
-    } else {
-      i++;
-    }
-  }
-  h.go_on(ACTOR_HOST_TELL, i, end - i);
-  if (left != 0) {
-    // The states, before the completion that says how many there are.
-    fence(acq_rel, sys);
-    t.report_add(left);
-  }
-}
+// Messages as records, which the host has for engines without memory that both reach.
+EW_FN void actor_host_tell(Lane& t, const DevActors&, u32) { t.fault(0); }
 
 // The ask in record `lo`. Its group stays open until it ends.
 EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
@@ -159,7 +91,9 @@ EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
 EW_FN void actor_host_signal(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
   const u32 first = t.lo(), count = t.hi(), step = min(count, ACTOR_STEP);
-  for (u32 i = first; i < first + step; i++) h.signal(load(&system.ids[i], relaxed, gpu), t.tag());
+  u32 gone = 0;
+  for (u32 i = first; i < first + step; i++) gone += h.signal(load(&system.ids[i], relaxed, gpu), t.tag());
+  if (gone != 0) t.report_add(gone);
   h.go_on(ACTOR_HOST_SIGNAL, first + step, count - step);
 }
 

@@ -98,7 +98,7 @@ EW_CALL u32 actor_take(const DevActors* s) {
   const u32 start = actor_some_shard();
 #pragma unroll 1
   for (u32 i = 0; i < actor_shards(s, pool); i++) {
-    number = actor_pop(s, pool, start + i);
+    number = actor_pop(s, pool, start + i * ACTOR_SHARD_STEP);
     if (number != NONE) return number;
   }
   return NONE;

@@ -6,8 +6,8 @@
 namespace ew {
 
 // The numbers of the functions after those of the kinds.
-constexpr u32 ACTOR_HOST_DO = 13;
-constexpr u32 ACTOR_HOST_RETURN = 15;
+constexpr u32 ACTOR_HOST_DO = 14;
+constexpr u32 ACTOR_HOST_RETURN = 16;
 
 EW_FN DevMessage* part_region(const DevActors& s, u32 region) { return s.parts + region * PART_RECORDS; }
 
