@@ -1,5 +1,6 @@
 //! `ActorSystem`: actors whose kinds are classes of Python, compiled to WebAssembly.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,8 +22,8 @@ use crate::errors::{
 use crate::owner::Owner;
 use crate::wait::{in_slices, seconds, with_a_word};
 
-/// How many messages are sent at a time; signals are looked at in between.
-const BATCH: usize = 1 << 16;
+/// How many messages are sent at a time, so many that a GPU takes some while others are written; signals are looked at in between.
+const BATCH: usize = 1 << 18;
 /// How many asks there are between looks at signals: as many as are under way together.
 const ASKS: usize = 1 << 11;
 /// The kind of streams and topics, which comes after the classes. No class has this name.
@@ -460,15 +461,22 @@ impl ActorSystem {
         message: &str,
         columns: Vec<PyBuffer<u64>>,
     ) -> PyResult<()> {
-        let (ids, columns) = (actors(&ids.to_vec(py)?), words(py, &columns)?);
+        let (ids, columns) = (Words::new(py, ids)?, Words::all(py, columns)?);
         // No more than may be under way, so that the host does not use up all messages.
         let batch = (self.running()?.messages as usize / 2).clamp(1, BATCH);
-        for (number, ids) in ids.chunks(batch).enumerate() {
-            self.room(py, ids.len())?;
-            let columns = part(&columns, number * batch, ids.len());
+        for first in (0..ids.len()).step_by(batch) {
+            let some = first..ids.len().min(first + batch);
+            self.room(py, some.len())?;
+            let to = actors(ids.copy(py, some.clone()));
+            let parts = columns.iter().map(|column| match column.len() {
+                1 => column.copy(py, 0..1),
+                _ => column.copy(py, some.clone()),
+            });
+            let parts: Vec<_> = parts.collect();
+            let columns = part(&parts, 0, to.len());
             self.with(py, |running| {
                 let tag = running.system.message(message)?.tag;
-                running.system.tell_columns(ids, tag, &columns)
+                running.system.tell_columns(&to, tag, &columns)
             })?;
             py.check_signals()?;
         }
@@ -514,7 +522,7 @@ impl ActorSystem {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let within = seconds(timeout)?;
-        let (ids, columns) = (actors(&ids.to_vec(py)?), words(py, &columns)?);
+        let (ids, columns) = (actors(ids.to_vec(py)?), words(py, &columns)?);
         let tag = self.with(py, |running| Ok(running.system.message(message)?.tag))?;
         let mut replies = Vec::with_capacity(8 * ids.len());
         for (number, ids) in ids.chunks(ASKS).enumerate() {
@@ -541,19 +549,19 @@ impl ActorSystem {
 
     /// Ends actors once they have handled what is in their mailboxes.
     fn stop(&self, py: Python<'_>, ids: PyBuffer<u64>) -> PyResult<()> {
-        let ids = actors(&ids.to_vec(py)?);
+        let ids = actors(ids.to_vec(py)?);
         self.with(py, |running| running.system.stop(&ids).map(drop))
     }
 
     /// Ends actors now.
     fn kill(&self, py: Python<'_>, ids: PyBuffer<u64>) -> PyResult<()> {
-        let ids = actors(&ids.to_vec(py)?);
+        let ids = actors(ids.to_vec(py)?);
         self.with(py, |running| running.system.kill(&ids).map(drop))
     }
 
     /// Makes actors keep their messages and handle none, or handle them again. Returns how many of them did not live.
     fn set_active(&self, py: Python<'_>, ids: PyBuffer<u64>, active: bool) -> PyResult<u64> {
-        let ids = actors(&ids.to_vec(py)?);
+        let ids = actors(ids.to_vec(py)?);
         self.with(py, |running| match active {
             true => running.system.activate(&ids),
             false => running.system.deactivate(&ids),
@@ -597,8 +605,53 @@ fn part(columns: &[Vec<u64>], first: usize, count: usize) -> Vec<Column<'_>> {
         .collect()
 }
 
-pub(crate) fn actors(ids: &[u64]) -> Vec<ActorId> {
-    ids.iter().map(|id| ActorId::from_bits(*id)).collect()
+/// Words of a buffer that are copied a part at a time: new memory for all of them would take as long as sending them.
+enum Words {
+    Buffer(PyBuffer<u64>),
+    /// Of one that is not contiguous.
+    Copy(Vec<u64>),
+}
+
+impl Words {
+    fn new(py: Python<'_>, buffer: PyBuffer<u64>) -> PyResult<Self> {
+        Ok(match buffer.is_c_contiguous() {
+            true => Self::Buffer(buffer),
+            false => Self::Copy(buffer.to_vec(py)?),
+        })
+    }
+    fn all(py: Python<'_>, buffers: Vec<PyBuffer<u64>>) -> PyResult<Vec<Self>> {
+        let buffers = buffers.into_iter();
+        buffers.map(|buffer| Self::new(py, buffer)).collect()
+    }
+    fn len(&self) -> usize {
+        match self {
+            Self::Buffer(buffer) => buffer.item_count(),
+            Self::Copy(words) => words.len(),
+        }
+    }
+    /// Some of them, as they are now.
+    fn copy(&self, _: Python<'_>, some: Range<usize>) -> Vec<u64> {
+        assert!(some.end <= self.len());
+        match self {
+            Self::Buffer(buffer) => {
+                let mut words = Vec::with_capacity(some.len());
+                // SAFETY: a contiguous buffer has all these words, its owner keeps them while it is exported, and who writes
+                // to it has Python's lock, which the caller has.
+                unsafe {
+                    let from = buffer.buf_ptr().cast::<u64>().add(some.start);
+                    std::ptr::copy_nonoverlapping(from, words.as_mut_ptr(), some.len());
+                    words.set_len(some.len());
+                }
+                words
+            }
+            Self::Copy(words) => words[some].to_vec(),
+        }
+    }
+}
+
+/// In place: they have one layout.
+pub(crate) fn actors(ids: Vec<u64>) -> Vec<ActorId> {
+    ids.into_iter().map(ActorId::from_bits).collect()
 }
 
 pub(crate) fn words(py: Python<'_>, columns: &[PyBuffer<u64>]) -> PyResult<Vec<Vec<u64>>> {

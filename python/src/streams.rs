@@ -229,7 +229,7 @@ impl ActorTopic {
             true => Slow::Misses,
             false => Slow::Waits,
         };
-        let ids = actors(&ids.to_vec(py)?);
+        let ids = actors(ids.to_vec(py)?);
         py.detach(|| self.topic.subscribe_all(&ids, slow));
         Ok(())
     }

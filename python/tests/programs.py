@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import random
 from typing import Any
 
@@ -290,6 +291,19 @@ class Endless(Exception):
     """CPython would take too long."""
 
 
+class Math:
+    """`math` as it is compiled: the sign of a NaN depends on the machine, so that `copysign` from one fails."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(math, name)
+
+    @staticmethod
+    def copysign(x: float, y: float) -> float:
+        if math.isnan(y) and not math.isnan(x):
+            raise ValueError("the sign of a NaN")
+        return math.copysign(x, y)
+
+
 class Oracle:
     """The same program in CPython. `large` says whether an integer did not fit 64 bits on the way."""
 
@@ -297,8 +311,6 @@ class Oracle:
     MOST = 1_000_000
 
     def __init__(self, text: str) -> None:
-        import math
-
         import everwarp as ew
 
         self.large, self.left = False, 0
@@ -322,7 +334,7 @@ class Oracle:
                 return run
 
         tree = ast.fix_missing_locations(Watched().visit(ast.parse(text)))
-        space = {"ew": Library(), "math": math, "watch": self.watch, "__name__": "oracle"}
+        space = {"ew": Library(), "math": Math(), "watch": self.watch, "__name__": "oracle"}
         exec(compile(tree, "oracle", "exec", dont_inherit=True), space)
         self.f = space["f"]
 

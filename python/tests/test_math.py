@@ -46,6 +46,11 @@ def atan(x: ew.f64) -> ew.f64:
 
 
 @ew.function
+def copysign(x: ew.f64, y: ew.f64) -> ew.f64:
+    return math.copysign(x, y)
+
+
+@ew.function
 def radians(x: ew.f64) -> ew.f64:
     return math.radians(x) + math.degrees(x)
 
@@ -153,6 +158,13 @@ def test_special_values_pass_through(engine: ew.Engine, function: ew.Function) -
     values += [] if function in (log, log2, log10) else [0.0, -0.0, 5e-324]
     found = engine.map(function, np.array(values))
     assert ulps(found, np.array([function.python(x) for x in values])) <= 1
+
+
+def test_sign_of_a_nan_is_no_sign(engine: ew.Engine) -> None:
+    found = engine.map(copysign, [1.0, 2.0, math.nan, math.inf], [-0.0, 3.0, math.nan, -math.inf]).tolist()
+    assert found[:2] == [-1.0, 2.0] and math.isnan(found[2]) and found[3] == -math.inf
+    with pytest.raises(ew.FunctionError, match="element 1: ValueError"):
+        engine.map(copysign, [1.0, 1.0], [1.0, -math.nan])
 
 
 def test_random_numbers_depend_on_key_and_counter_alone(engine: ew.Engine) -> None:

@@ -104,7 +104,7 @@ impl Messages for Rows<'_> {
     fn to(&self, number: usize) -> ActorId {
         self.to[number]
     }
-    fn heads(&self) -> Values<impl Fn(usize) -> u64> {
+    fn heads(&self, _: Range<usize>) -> Values<impl Fn(usize) -> u64> {
         let head = Message::head_of(self.tag, self.columns.len(), MAX_WORDS);
         Values::<fn(usize) -> u64>::All(head.into())
     }

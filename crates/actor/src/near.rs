@@ -21,9 +21,9 @@ pub(crate) trait Messages {
     fn count(&self) -> usize;
     /// The receiver of one.
     fn to(&self, number: usize) -> ActorId;
-    /// Their heads.
-    fn heads(&self) -> Values<impl Fn(usize) -> u64>;
-    /// One of the words of some of them, which means nothing beyond the count in a head.
+    /// The heads of some of them.
+    fn heads(&self, some: Range<usize>) -> Values<impl Fn(usize) -> u64>;
+    /// One of their words, which means nothing beyond the count in a head.
     fn words(&self, word: usize, some: Range<usize>) -> Values<impl Fn(usize) -> u64>;
 }
 
@@ -33,6 +33,17 @@ pub(crate) enum Values<F> {
     All(u64),
     /// By their numbers.
     Each(F),
+}
+
+impl<F: Fn(usize) -> u64> Values<F> {
+    /// Those of some messages.
+    pub(crate) fn of(some: Range<usize>, value: F) -> Self {
+        let mut some = some.map(&value);
+        match some.next() {
+            Some(first) if some.all(|other| other == first) => Self::All(first),
+            _ => Self::Each(value),
+        }
+    }
 }
 
 /// Records that the memory for messages has room for, so that each of its halves has a header and room for half of this
@@ -210,7 +221,7 @@ impl ActorSystem {
                 }
             }
         }
-        match messages.heads() {
+        match messages.heads(part.among.clone()) {
             Values::All(all) => header.head = all as u32,
             Values::Each(each) => {
                 header.columns |= 1 << MESSAGE_WORDS;
@@ -343,7 +354,7 @@ mod tests {
         fn to(&self, number: usize) -> ActorId {
             ActorId::from_bits(self.0[number])
         }
-        fn heads(&self) -> Values<impl Fn(usize) -> u64> {
+        fn heads(&self, _: Range<usize>) -> Values<impl Fn(usize) -> u64> {
             Values::<fn(usize) -> u64>::All(0)
         }
         fn words(&self, _: usize, _: Range<usize>) -> Values<impl Fn(usize) -> u64> {

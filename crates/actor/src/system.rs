@@ -111,14 +111,12 @@ impl Messages for &[Tell] {
     fn to(&self, number: usize) -> ActorId {
         self[number].to
     }
-    fn heads(&self) -> Values<impl Fn(usize) -> u64> {
-        Values::Each(|number: usize| self[number].head.into())
+    fn heads(&self, some: Range<usize>) -> Values<impl Fn(usize) -> u64> {
+        let head = |number: usize| u64::from(self[number].head);
+        Values::of(some, head)
     }
     fn words(&self, word: usize, some: Range<usize>) -> Values<impl Fn(usize) -> u64> {
-        match self[some].iter().all(|tell| tell.words[word] == 0) {
-            true => Values::All(0),
-            false => Values::Each(move |number: usize| self[number].words[word]),
-        }
+        Values::of(some, move |number| self[number].words[word])
     }
 }
 

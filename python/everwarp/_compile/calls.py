@@ -146,7 +146,13 @@ def float_absolute(f: Expressions, node: ast.Call) -> Value:
 @compiles(math.copysign)
 def copy_sign(f: Expressions, node: ast.Call) -> Value:
     left, right = floats(f, node, 2)
-    return Value(left.code + right.code + OP["f64.copysign"], "f")
+
+    def use(x: int, y: int) -> bytes:
+        # The sign of a NaN depends on the machine, in CPython as well.
+        unknown = get(y) + get(y) + OP["f64.ne"] + get(x) + get(x) + OP["f64.eq"] + OP["i32.and"]
+        return unknown + if_(f.fail(VALUE)) + get(x) + get(y) + OP["f64.copysign"]
+
+    return Value(f.arithmetic.pair(left, right, use), "f")
 
 
 def whole(op: str) -> Compile:

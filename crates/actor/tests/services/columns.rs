@@ -1,8 +1,10 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use everwarp_actor::{ActorConfig, ActorError, ActorId, Column, DeadReason};
+use everwarp_actor::{
+    ActorConfig, ActorCx, ActorError, ActorId, Column, DeadReason, Kind, Message, Tell,
+};
 
-use crate::support::{ADD, FAIL, GET, LONG, counters, sum, system, system_with};
+use crate::support::{ADD, FAIL, GET, LONG, Log, counters, sum, system, system_with};
 
 #[test]
 fn columns_send_what_single_messages_would() {
@@ -109,6 +111,42 @@ fn full_mailboxes_delay_columns_and_end_them_in_time() {
         .expect("both reply");
     assert_eq!(asked[0].word(0), 2, "what its mailbox held");
     assert_eq!(asked[1].word(0), 0);
+}
+
+/// All handling takes longer than the host is patient.
+#[test]
+fn host_is_patient_as_long_as_there_is_room_now_and_then() {
+    let patience = Duration::from_secs(1);
+    let config = ActorConfig {
+        patience,
+        ..ActorConfig::default()
+    };
+    let log = Log::default();
+    let seen = log.clone();
+    let slow = move |actor: &mut ActorCx<'_, '_, '_>, message: &Message| {
+        std::thread::sleep(Duration::from_millis(5));
+        seen.add(actor, message);
+    };
+    let slow = Kind::closure("slow", 8, slow).mailbox(3);
+    let (_engine, system) = system_with(vec![slow], config);
+    let actors = system.launch_all(0, 2).expect("there is room");
+    // To both in turns, so that the host puts them in another order.
+    let numbers: Vec<u64> = (0..500).collect();
+    let tells = numbers
+        .iter()
+        .map(|&n| Tell::new(actors[n as usize % 2], ADD, &[n]));
+    let begin = Instant::now();
+    let told = system.tell_all(&tells.collect::<Vec<_>>());
+    told.expect("there is room now and then");
+    assert!(begin.elapsed() > patience, "it has waited longer than that");
+    system.settle().expect("it settles");
+    for (first, one) in actors.iter().enumerate() {
+        let all = log.all().into_iter();
+        let words = all
+            .filter(|(actor, _)| actor == one)
+            .map(|(_, message)| message.word(0));
+        assert!(words.eq(numbers.iter().copied().skip(first).step_by(2)));
+    }
 }
 
 #[test]

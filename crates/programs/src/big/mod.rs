@@ -69,7 +69,6 @@ impl Crowd {
         let config = ActorConfig {
             actors: n,
             messages: 2 * n + 4096,
-            host_messages: 1 << 16,
             ..ActorConfig::default()
         };
         let table = engine.buffer(n as usize)?;
