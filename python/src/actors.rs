@@ -22,7 +22,8 @@ use crate::errors::{
 use crate::owner::Owner;
 use crate::wait::{in_slices, seconds, with_a_word};
 
-/// How many messages are sent at a time, so many that a GPU takes some while others are written; signals are looked at in between.
+/// How many messages are sent at a time: several parts, since a GPU takes one while the next one is written. Signals are looked at in
+/// between.
 const BATCH: usize = 1 << 18;
 /// How many asks there are between looks at signals: as many as are under way together.
 const ASKS: usize = 1 << 11;
@@ -635,8 +636,8 @@ impl Words {
         match self {
             Self::Buffer(buffer) => {
                 let mut words = Vec::with_capacity(some.len());
-                // SAFETY: a contiguous buffer has all these words, its owner keeps them while it is exported, and who writes
-                // to it has Python's lock, which the caller has.
+                // SAFETY: a contiguous buffer has all these words, its owner keeps them while it is exported, and nothing
+                // writes to it while the caller has Python's lock.
                 unsafe {
                     let from = buffer.buf_ptr().cast::<u64>().add(some.start);
                     std::ptr::copy_nonoverlapping(from, words.as_mut_ptr(), some.len());

@@ -53,7 +53,7 @@ pub(crate) fn records(host_messages: u32) -> usize {
     let rows = (host_messages as usize).div_ceil(2).next_multiple_of(2);
     2 * (1 + rows.max(6))
 }
-/// Words of a half of memory of so many words.
+/// How many words a half has, when the memory has this many.
 fn half(words: usize) -> usize {
     words / 2
 }
@@ -156,7 +156,7 @@ impl ActorSystem {
         messages: &impl Messages,
     ) -> Result<HandedOver, ActorError> {
         let mut over = HandedOver::default();
-        // So many that tasks can take over while others are handled.
+        // Never more than the pool of cells bears while actors have not handled the last ones.
         let most = (self.config.messages / 4).max(2) as usize;
         let each = most_rows(self.tells.len()).min(most);
         let mut under_way: Option<(Part, Pending)> = None;
@@ -304,7 +304,7 @@ impl Columns<'_> {
     }
     fn write(&mut self, value: impl Fn(usize) -> u64) {
         let to = self.take(self.stride);
-        // SAFETY: the place is in the column, of which only this thread writes while it has the port, and no task that reads it
+        // SAFETY: the place is in the column, only this thread writes there while it has the port, and no task that reads it
         // is under way.
         let write = |place: usize, word: u64| unsafe { to.add(place).write(word) };
         match self.numbers {

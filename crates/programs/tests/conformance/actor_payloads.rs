@@ -211,8 +211,9 @@ fn payload_that_is_not_sent_comes_back(select: Select, program: &ActorProgram) {
         "{refused}"
     );
     assert_eq!(refused.payload, Some(vec![1, 2, 3]));
-    // A buffer of another engine.
-    let (other, _system) = start(select, program);
+    // A buffer of another engine, here: a GPU runs one at a time.
+    let device = Device::open(Select::Cpu).expect("the device opens");
+    let other = device.engine().start().expect("the engine starts");
     let [actor] = launch(&system, CARRIER);
     let buffer = other.buffer::<u32>(8).expect("there is memory");
     let refused = system.tell_buffer(actor, FRAME, &[], buffer);
