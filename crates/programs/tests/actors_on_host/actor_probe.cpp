@@ -101,7 +101,11 @@ void runs() {
       for (u32 k = random_below(5) == 0 ? random_below(12) : 0; k > 0; k--) messages.push_back(message(gone, NUMBER, {1, 2})), lost++;
     }
     if (messages.empty()) continue;
-    if (random_below(2) == 0) for (u32 i = 0; i < n; i++) signal(2, i);
+    if (random_below(2) == 0) {
+      // None handles anything before all are told.
+      for (u32 i = 0; i < n; i++) signal(2, i);
+      run_all();
+    }
     tell_all(messages);
     if (random_below(2) == 0) run_all();
     for (u32 i = 0; i < n; i++) signal(3, i), run_all();
