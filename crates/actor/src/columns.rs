@@ -156,15 +156,8 @@ impl ActorSystem {
             let mut port = self.port();
             let HandedOver { full, problem, .. } = self.hand_over_near(&mut port, memory, &rows)?;
             drop(port);
-            if full.is_empty() {
-                return problem.map_or(Ok(()), Err);
-            }
-            let left: Vec<_> = full
-                .iter()
-                .map(|number| rows.tell(*number as usize))
-                .collect();
-            let gone = problem.filter(|problem| matches!(problem, ActorError::Gone { .. }));
-            return self.tell_full(left, gone);
+            let full = full.iter().map(|number| rows.tell(*number as usize));
+            return self.tell_full(full.collect(), problem);
         }
         let mut port = self.port();
         let receivers = to.iter().copied();

@@ -655,16 +655,16 @@ impl ActorSystem {
     pub fn tell_all(&self, tells: &[Tell]) -> Result<(), ActorError> {
         Self::may_wait("ActorSystem::tell")?;
         let (full, problem) = self.hand_over(tells)?;
-        let gone = problem.filter(|problem| matches!(problem, ActorError::Gone { .. }));
-        self.tell_full(full, gone)
+        self.tell_full(full, problem)
     }
-    /// Sends messages that found their mailboxes full, in their order, and waits for room. Returns the error of an earlier
-    /// message, if there is one and all are sent.
+    /// Sends messages that found their mailboxes full, in their order, and waits for room. Returns the problem of those that
+    /// were handed over with them, if another one than a full mailbox, once all are sent.
     pub(crate) fn tell_full(
         &self,
         full: Vec<Tell>,
-        mut error: Option<ActorError>,
+        problem: Option<ActorError>,
     ) -> Result<(), ActorError> {
+        let mut error = problem.filter(|problem| matches!(problem, ActorError::Gone { .. }));
         // By actor, so that each time as many are tried as a mailbox may have room for.
         let mut places = HashMap::new();
         let mut waiting: VecDeque<(ActorId, VecDeque<Tell>)> = VecDeque::new();

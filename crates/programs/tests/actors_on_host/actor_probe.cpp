@@ -112,18 +112,7 @@ void runs() {
     u64 said = 0;
     for (u32 i = 0; i < messages.size(); i++) said += all_told[0].statuses[i] == TELL_GONE;
     CHECK(said == lost, "%llu messages to actors that are gone instead of %llu", said, lost);
-    // Those that are sent again are sent in one task after the other, until none is left.
-    while (!all_told.empty()) {
-      std::vector<Told> now;
-      now.swap(all_told);
-      std::vector<DevMessage> full;
-      for (const Told& told : now) {
-        for (u32 i = 0; i < told.messages.size(); i++) if (told.statuses[i] == TELL_FULL) full.push_back(told.messages[i]);
-      }
-      if (full.empty()) break;
-      tell_all(full);
-      run_all();
-    }
+    run_tells();
   }
   for (u32 i = 0; i < n; i++) {
     const DevProbeNode& s = state(actors[i]);
