@@ -36,6 +36,15 @@ pub enum EngineError {
         /// The largest possible.
         max: u32,
     },
+    /// The device has an engine already.
+    #[error(
+        "{device} has an engine of this process already, and can have one at a time: end that engine first, with all that \
+         was started on it, or use the CPU engine for one of the two"
+    )]
+    Occupied {
+        /// The device's name.
+        device: String,
+    },
     /// A pool or ring size that cannot work.
     #[error("{what} must be {rule}, not {value}")]
     Pool {

@@ -31,6 +31,7 @@ use crate::leaving::is_leaving;
 use crate::locked::LockedBytes;
 use crate::measured::Measures;
 use crate::parts::{Made, assemble_ahead, assemble_while};
+use crate::place::Place;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 use crate::traced::Traces;
@@ -69,6 +70,8 @@ pub struct CudaEngine {
     made: Made,
     lost: AtomicBool,
     start_time: Duration,
+    /// None when the engine has ended and its kernel has not.
+    place: Option<Place>,
 }
 
 /// The memory of an engine that does not depend on its image.
@@ -100,6 +103,7 @@ impl CudaEngine {
     ) -> Result<Self, EngineError> {
         device.context.enter()?;
         pools.check()?;
+        let place = Place::take(device)?;
         let begin = Instant::now();
         let (made, stream) = (Made::default(), Stream::new()?);
         let (code, memory) = std::thread::scope(|scope| {
@@ -162,6 +166,7 @@ impl CudaEngine {
             made,
             lost: AtomicBool::new(false),
             start_time: Duration::ZERO,
+            place: Some(place),
         };
         {
             let _span = span("engine: first answer");
@@ -607,7 +612,10 @@ impl Drop for CudaEngine {
     fn drop(&mut self) {
         let _span = span("engine: end");
         let parked = self.park(Duration::from_secs(2)).is_ok();
-        // A kernel that does not end keeps its memory until the process ends: freeing would wait for it.
+        // A kernel that does not end keeps its memory and its place until the process ends: freeing would wait for it.
+        if !parked && let Some(place) = self.place.take() {
+            place.lose();
+        }
         if parked && self.stream.synchronize().is_ok() && !is_leaving() {
             // SAFETY: nothing is resident, and no other thread has the engine.
             unsafe {

@@ -28,6 +28,7 @@ mod models;
 pub mod nvrtc;
 mod parts;
 mod pieces;
+mod place;
 mod precompiled;
 mod publish;
 pub mod raw;

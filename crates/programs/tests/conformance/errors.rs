@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everwarp::{Device, EngineError, EngineKind, Error, Pools, Select};
+use everwarp::{Device, Engine, EngineError, EngineKind, Error, Pools, Select};
 use everwarp_programs::noop;
 use everwarp_programs::probe::{self, Probe};
 use everwarp_testkit::cases;
@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Case] = cases![
     a_task_that_does_not_end_is_an_error,
     a_fault_names_its_function,
     misuse_is_a_typed_error,
+    second_engine_on_a_gpu_is_refused,
 ];
 
 fn endless_spawning_is_an_error(select: Select) {
@@ -128,4 +129,26 @@ fn misuse_is_a_typed_error(select: Select) {
         matches!(odd, Err(Error::Engine(EngineError::Pool { .. }))),
         "{odd:?}"
     );
+}
+
+fn second_engine_on_a_gpu_is_refused(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let runs = |engine: &Engine| {
+        let instance = noop::instance(engine).expect("noop is there");
+        engine.run(instance.task(noop::NOTHING)).expect("it runs");
+    };
+    let first = with(&device).start().expect("it starts");
+    // Two engines of wgpu take turns, which takes long on a software adapter.
+    let second = (device.kind() != EngineKind::Wgpu).then(|| with(&device).start());
+    match (device.kind(), second) {
+        (EngineKind::Cuda, Some(Err(Error::Engine(EngineError::Occupied { device: named })))) => {
+            assert_eq!(named, device.name());
+        }
+        (EngineKind::Cpu, Some(Ok(second))) => runs(&second),
+        (EngineKind::Wgpu, None) => {}
+        (kind, second) => panic!("{kind}: {second:?}"),
+    }
+    runs(&first);
+    drop(first);
+    runs(&with(&device).start().expect("the device is free again"));
 }
