@@ -25,8 +25,14 @@ crate::dev_consts! {
     pub const PAGE_USED_BIT = 22;
     /// The bit that says that the host would read further pages once this one is used.
     pub const PAGE_MARK_BIT = 23;
+    /// The first bit of the version: how often the page has left a frame.
+    pub const PAGE_VERSION_SHIFT = 24;
+    /// The bits of the version, which begins again after its highest number.
+    pub const PAGE_VERSION_BITS = 8;
     /// The first bit of the frame's number.
     pub const PAGE_FRAME_SHIFT = 32;
+    /// `DevPageFile::size`: the bit that says that the file may be written.
+    pub const PAGE_WRITABLE_BIT = 63;
     /// `DevPageOrder::op`: a page that no task has asked for was read into a frame.
     pub const PAGE_ORDER_FILL = 1;
     /// Take the page out of its frame, unless it is held, dirty or was used.
@@ -62,18 +68,14 @@ crate::dev_struct! {
 }
 
 crate::dev_struct! {
-    /// A cached file, by the place of its handle.
-    pub struct DevPageFile: align 8, size 32 {
+    /// A cached file, by the place of its handle. Tasks on a GPU read it in one access.
+    pub struct DevPageFile: align 16, size 16 {
         /// The handle, or 0.
         pub handle: u32,
-        /// Whether it may be written.
-        pub writable: u32,
         /// The number of the word of its first page.
-        pub first: u64,
-        /// Its size in bytes.
+        pub first: u32,
+        /// Its size in bytes, and `PAGE_WRITABLE_BIT`.
         pub size: u64,
-        /// Spelled-out hole.
-        pub hole: u64,
     }
 }
 

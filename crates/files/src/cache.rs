@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use everwarp_contract::pages::PAGE_WRITABLE_BIT;
 use everwarp_contract::{
     DevFileDone, DevFileRequest, DevPageFile, DevPageOrder, DevPages, DevPtr, DevType, Layout,
 };
@@ -180,12 +181,12 @@ impl Cache {
             files => files,
         };
         let words = files.div_ceil(page).max(frames);
-        if words > 1 << 40 {
-            let rule = "2^40 pages at most";
+        let page_bits = config.page.trailing_zeros();
+        let words = words.saturating_add(u64::from(handles.min(1024)));
+        if words > u64::from(u32::MAX) {
+            let rule = "fewer than 2^32 pages";
             return size("CacheConfig::files", rule, files);
         }
-        let page_bits = config.page.trailing_zeros();
-        let words = words + u64::from(handles.min(1024));
         let shape = Shape {
             frames: frames as u32,
             page_bits,
@@ -307,10 +308,8 @@ impl Cache {
         cached.handles.iter().try_for_each(|&(handle, writable)| {
             let entry = DevPageFile {
                 handle,
-                writable: writable.into(),
-                first: cached.first,
-                size,
-                hole: 0,
+                first: cached.first as u32,
+                size: size | u64::from(writable) << PAGE_WRITABLE_BIT,
             };
             self.write_entry(handle, &entry)
         })

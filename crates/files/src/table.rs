@@ -1,12 +1,12 @@
 //! The tables of a page cache in the engine's memory, as tasks on the CPU engine reach them.
 
-use std::mem::offset_of;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use everwarp_contract::pages::{
     PAGE_ORDER_DROP, PAGE_ORDER_EVICT, PAGE_ORDER_FILL, PAGE_ORDER_TAKE, PAGE_ORDER_WRITTEN,
+    PAGE_WRITABLE_BIT,
 };
-use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr};
+use everwarp_contract::{DevPageFile, DevPageOrder, DevPages, DevPtr, DevType};
 use everwarp_pages::{Eviction, Word};
 
 use crate::errno::FileErrno;
@@ -50,34 +50,36 @@ impl<'f> PageTable<'f> {
         // SAFETY: the frame comes from a word or from the host, so it is inside the live table; as above.
         unsafe { AtomicU64::from_ptr(at) }
     }
-    fn file_word(self, place: u32, field: usize) -> *mut u8 {
-        let at: *mut DevPageFile = self.element(self.0.files.address(), place.into());
-        at.cast::<u8>().wrapping_add(field)
-    }
     /// The page with the byte at an offset of a file.
     pub(crate) fn place(self, handle: u32, offset: u64) -> Result<Place<'f>, FileErrno> {
         let place = handle & 0xffff;
         if handle == 0 || place >= self.0.handles {
             return Err(FileErrno::BADF);
         }
-        // SAFETY: inside the live table, aligned. The host writes whole words.
-        let word = |field| unsafe { AtomicU64::from_ptr(self.file_word(place, field).cast()) };
-        // SAFETY: as above.
-        let half = |field| unsafe { AtomicU32::from_ptr(self.file_word(place, field).cast()) };
-        if half(offset_of!(DevPageFile, handle)).load(Ordering::Acquire) != handle {
+        let at: *mut DevPageFile = self.element(self.0.files.address(), place.into());
+        // SAFETY: inside the live table, aligned. The host writes whole words, and a record is two of them.
+        let words = unsafe { &*at.cast::<[AtomicU64; 2]>() };
+        // The word with the handle was written last.
+        let named = words[0].load(Ordering::Acquire).to_ne_bytes();
+        let sized = words[1].load(Ordering::Relaxed).to_ne_bytes();
+        let mut bytes = [0; size_of::<DevPageFile>()];
+        bytes[..8].copy_from_slice(&named);
+        bytes[8..].copy_from_slice(&sized);
+        let file = DevPageFile::from_bytes(&bytes);
+        if file.handle != handle {
             return Err(FileErrno::BADF);
         }
-        if offset >= word(offset_of!(DevPageFile, size)).load(Ordering::Relaxed) {
+        let writable = file.size >> PAGE_WRITABLE_BIT != 0;
+        if offset >= file.size & !(1 << PAGE_WRITABLE_BIT) {
             return Err(FileErrno::INVAL);
         }
-        let first = word(offset_of!(DevPageFile, first)).load(Ordering::Relaxed);
-        let index = first + (offset >> self.0.page_bits);
+        let index = u64::from(file.first) + (offset >> self.0.page_bits);
         Ok(Place {
             table: self,
             index,
             word: self.word(index).ok_or(FileErrno::BADF)?,
             at: offset & ((1 << self.0.page_bits) - 1),
-            writable: half(offset_of!(DevPageFile, writable)).load(Ordering::Relaxed) != 0,
+            writable,
         })
     }
     /// Carries out an order of the host, which gets the answer.

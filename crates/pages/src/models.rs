@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::mutant::{BROKEN, Mutant};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::word::{Acquired, Evicted, Eviction, Word, filled};
 
 /// Two pages and a frame.
@@ -190,4 +190,38 @@ fn a_page_whose_write_back_fails_is_kept() {
         clock.join().unwrap();
         assert_eq!(world.page(0).take(&world.written), 1);
     });
+}
+
+/// A task reads a page that it does not hold, while its frame is another page's for some time.
+fn peek_against_evict() {
+    let world = World::new();
+    world.shared.store(10, Ordering::Relaxed);
+    world.page(0).fill(filled(0, false));
+    let other = world.clone();
+    let host = thread::spawn(move || {
+        for (page, bytes) in [(0, 20), (1, 10)] {
+            let gone = other.page(page).evict(0, &other.written, Eviction::Drop);
+            if gone != Evicted::Gone {
+                break;
+            }
+            // The task that copies has a fence before its first byte.
+            fence(Ordering::Release);
+            other.shared.store(bytes, Ordering::Relaxed);
+            other.page(1 - page).fill(filled(0, false));
+        }
+    });
+    if let Some(value) = world.page(0).peek(|_| world.shared.load(Ordering::Relaxed)) {
+        assert_eq!(value, 10);
+    }
+    host.join().unwrap();
+}
+
+#[test]
+fn a_page_that_was_away_has_another_version() {
+    holds_and_notices(Mutant::VersionStays, peek_against_evict);
+}
+
+#[test]
+fn a_task_that_does_not_hold_a_page_looks_again_after_it_has_read() {
+    holds_and_notices(Mutant::LooksEarly, peek_against_evict);
 }

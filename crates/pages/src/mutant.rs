@@ -17,6 +17,10 @@ pub(crate) enum Mutant {
     TakesUnheld,
     /// A task that found the page in no frame is not among its holders.
     MissUncounted,
+    /// A page that has left its frame and comes back has the version that it had.
+    VersionStays,
+    /// A task that does not hold a page looks again before it has read.
+    LooksEarly,
 }
 
 /// Whether a rule is broken. Outside of models none is.

@@ -7,6 +7,7 @@
 //! | 21 | bytes were written that are not in the file |
 //! | 22 | the page was used since the clock came by |
 //! | 23 | the host wants to know when the page is used, to read ahead |
+//! | 24 to 31 | the version: how often the page has left a frame, modulo 256 |
 //! | 32 to 63 | the frame, if bit 20 is set |
 //!
 //! Next to it there is a word for each frame: which of the page's 64 parts were written.
@@ -21,20 +22,26 @@
 //! 5. A task that has written notes the parts first, and then that the page is dirty. A write-back clears the dirty bit
 //!    first, and then takes the parts. So a part that is noted is taken, or the page is dirty.
 //! 6. A write-back is among the holders until the bytes are in the file, or the page is dirty again.
+//! 7. A task may also read a page that it does not hold, and then look again: if the frame and the version are the same, the page
+//!    has been there all the time. (Or it has left 256 times between two loads of one task, and the host takes longer than these loads
+//!    for each time.) Tasks on a GPU read single values so, because two changes of the word cost more than the value.
 
 use everwarp_contract::pages::{
     PAGE_DIRTY_BIT, PAGE_FRAME_SHIFT, PAGE_HERE_BIT, PAGE_HOLDERS_BITS, PAGE_HOLDERS_MOST,
-    PAGE_MARK_BIT, PAGE_USED_BIT,
+    PAGE_MARK_BIT, PAGE_USED_BIT, PAGE_VERSION_BITS, PAGE_VERSION_SHIFT,
 };
 
 use crate::mutant::{Mutant, broken};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 const HOLDERS: u64 = (1 << PAGE_HOLDERS_BITS) - 1;
 const HERE: u64 = 1 << PAGE_HERE_BIT;
 const DIRTY: u64 = 1 << PAGE_DIRTY_BIT;
 const USED: u64 = 1 << PAGE_USED_BIT;
 const MARK: u64 = 1 << PAGE_MARK_BIT;
+const VERSIONS: u64 = (1 << PAGE_VERSION_BITS) - 1;
+/// What stays the same as long as the page stays in its frame.
+const PLACE: u64 = VERSIONS << PAGE_VERSION_SHIFT | HERE | !0 << PAGE_FRAME_SHIFT;
 
 /// What became of a task that wants a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +100,12 @@ const fn frame(word: u64) -> u32 {
     (word >> PAGE_FRAME_SHIFT) as u32
 }
 
+/// The word of a page that has left its frame.
+fn left(word: u64) -> u64 {
+    let more = u64::from(!broken(Mutant::VersionStays));
+    (((word >> PAGE_VERSION_SHIFT) + more) & VERSIONS) << PAGE_VERSION_SHIFT
+}
+
 impl Word<'_> {
     /// Adds a task to the holders.
     pub fn acquire(self) -> Acquired {
@@ -123,6 +136,27 @@ impl Word<'_> {
         // Acquire: the task may have been told of the page by another one.
         let word = self.0.load(Ordering::Acquire);
         (word & HERE != 0).then_some(frame(word))
+    }
+    /// Reads a page, whose frame `read` gets, without holding it. `None`: it is in no frame, has left it meanwhile, or the host wants
+    /// to know of its use; so the task has to acquire it.
+    #[must_use]
+    pub fn peek<T>(self, read: impl FnOnce(u32) -> T) -> Option<T> {
+        // Acquire, as in `acquire`.
+        let seen = self.0.load(Ordering::Acquire);
+        if seen & (HERE | MARK) != HERE {
+            return None;
+        }
+        if seen & USED == 0 {
+            self.0.fetch_or(USED, Ordering::Relaxed);
+        }
+        // Acquire: what was read comes before this look. It pairs with the release that precedes the frame's next bytes.
+        let stayed = || {
+            fence(Ordering::Acquire);
+            (self.0.load(Ordering::Relaxed) ^ seen) & PLACE == 0
+        };
+        let early = broken(Mutant::LooksEarly).then(stayed);
+        let value = read(frame(seen));
+        early.unwrap_or_else(stayed).then_some(value)
     }
     /// Takes a task off the holders.
     pub fn release(self) {
@@ -175,7 +209,7 @@ impl Word<'_> {
         }
         let gone = self
             .0
-            .compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
+            .compare_exchange(word, left(word), Ordering::AcqRel, Ordering::Relaxed);
         match gone {
             Ok(_) => {
                 if how == Eviction::Discard {
@@ -258,7 +292,37 @@ mod tests {
         assert_eq!(page.evict(4, &written, Eviction::Drop), Evicted::Held);
         assert_eq!(page.evict(3, &written, Eviction::Clock), Evicted::Used);
         assert_eq!(page.evict(3, &written, Eviction::Clock), Evicted::Gone);
-        assert_eq!(word.load(Ordering::Relaxed), 0);
+        assert_eq!(word.load(Ordering::Relaxed), 1 << PAGE_VERSION_SHIFT);
+    }
+
+    #[test]
+    fn a_page_that_comes_back_is_another_one_for_a_task_that_does_not_hold_it() {
+        let (word, written) = (AtomicU64::new(0), AtomicU64::new(0));
+        let page = Word(&word);
+        assert_eq!(page.peek(|frame| frame), None);
+        let gone = |how| page.evict(3, &written, how) == Evicted::Gone;
+        for version in 0..300 {
+            page.fill(filled(3, version % 2 == 0));
+            // A task that holds the page tells the host of a mark.
+            let marked = (version % 2 != 0).then_some(3);
+            assert_eq!(page.peek(|frame| frame), marked);
+            assert!(matches!(page.acquire(), Acquired::Here { frame: 3, .. }));
+            page.release();
+            // Others may use it, and write it.
+            let used = page.peek(|_| {
+                let _ = page.acquire();
+                page.wrote(&written, 1);
+            });
+            assert!(used.is_some());
+            page.release();
+            assert_eq!(page.peek(|_| assert!(gone(Eviction::Discard))), None);
+            page.fill(filled(3, false));
+            let away = page.peek(|_| {
+                assert!(gone(Eviction::Drop));
+                page.fill(filled(3, false));
+            });
+            assert!(away.is_none() && gone(Eviction::Drop));
+        }
     }
 
     #[test]

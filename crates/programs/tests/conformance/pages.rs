@@ -32,6 +32,7 @@ pub(crate) const ALL: &[Case] = cases![
     pages_end_in_zeros_where_their_file_ends,
     gather_equals_the_reference,
     reads_of_a_benchmark_are_right_in_every_way,
+    words_are_right_while_their_pages_leave,
 ];
 
 const PAGE: u64 = 4096;
@@ -500,6 +501,31 @@ fn gather_equals_the_reference(select: Select) {
             count += 1;
         }
         assert_eq!(count, 8);
+    }
+}
+
+/// Tasks on a GPU read words of pages that they do not hold.
+fn words_are_right_while_their_pages_leave(select: Select) {
+    let device = Device::open(select).expect("the device opens");
+    let engine = device.engine().program(&reads::PROGRAM).start();
+    let engine = engine.expect("the engine starts");
+    let bytes = 64 * PAGE;
+    let file = reads::generate(bytes).expect("there is room");
+    // Most words are of a page that is there, and some page leaves all the time.
+    let sizes = Sizes {
+        bytes,
+        cache: bytes * 3 / 4,
+        ahead: 0,
+        slots: 1024,
+        steps: 64,
+        copy: false,
+    };
+    for seed in 0..4 {
+        let reads = Reads::new(&engine, &file, sizes, seed).expect("there is memory");
+        let round = reads.round(&engine, Way::Words).expect("it runs");
+        assert!(round.right, "seed {seed}");
+        let read = reads.page_stats().read;
+        assert!(read > 64, "seed {seed}: pages were read {read} times");
     }
 }
 

@@ -255,11 +255,15 @@ struct Files {
   // Acquires the page with the byte at `offset` of a cached file, for the running task or for the task that goes on. One lane of
   // a warp or a block calls.
   __device__ __forceinline__ Page acquire(u32 handle, u64 offset, Then then) {
-    const PageTable table{ring.files.pages};
     u64 index;
     u32 writable;
-    const u32 error = table.find(handle, offset, index, writable);
+    const u32 error = PageTable{ring.files.pages}.find(handle, offset, index, writable);
     if (error != 0) return {PageState::failed, error, nullptr};
+    return acquire_found(handle, offset, index, then);
+  }
+  // The same for the page whose word has this number.
+  __device__ __forceinline__ Page acquire_found(u32 handle, u64 offset, u64 index, Then then) {
+    const PageTable table{ring.files.pages};
     const PageWord page = table.word(index);
     const u64 before = fetch_add(page.word, (u64)1, acquire_t{}, gpu);
     if ((before & PAGE_HOLDERS) >= PAGE_HOLDERS_MOST) {
@@ -321,10 +325,24 @@ struct Files {
   template <typename T>
   __device__ __forceinline__ Got<T> get(u32 handle, u64 offset, Then then) {
     if (offset % sizeof(T) != 0) return {PageState::failed, ERRNO_INVAL, T{}};
-    const Page page = acquire(handle, offset, then);
+    const PageTable table{ring.files.pages};
+    u64 index;
+    u32 writable;
+    const u32 error = table.find(handle, offset, index, writable);
+    if (error != 0) return {PageState::failed, error, T{}};
+    const PageWord word = table.word(index);
+    if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+      using Bits = typename BitsOf<sizeof(T)>::type;
+      if (const u64 seen = word.peek()) {
+        // Acquire: before the second look.
+        const Bits bits = load((const Bits*)table.bytes(PageWord::frame(seen), offset), ew::acquire, gpu);
+        if (word.stayed(seen)) return {PageState::here, 0, bits_as<T>(bits)};
+      }
+    }
+    const Page page = acquire_found(handle, offset, index, then);
     if (page.state != PageState::here) return {page.state, page.error, T{}};
     const T value = __ldcg((const T*)page.bytes);
-    release(handle, offset);
+    word.release();
     return {PageState::here, 0, value};
   }
   // Reads a value from a page that the task holds, and releases the page.

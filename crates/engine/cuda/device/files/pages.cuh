@@ -9,6 +9,9 @@ constexpr u64 PAGE_HERE = 1ull << PAGE_HERE_BIT;
 constexpr u64 PAGE_DIRTY = 1ull << PAGE_DIRTY_BIT;
 constexpr u64 PAGE_USED = 1ull << PAGE_USED_BIT;
 constexpr u64 PAGE_MARK = 1ull << PAGE_MARK_BIT;
+constexpr u64 PAGE_VERSIONS = (1ull << PAGE_VERSION_BITS) - 1;
+// What stays the same as long as the page stays in its frame.
+constexpr u64 PAGE_PLACE = PAGE_VERSIONS << PAGE_VERSION_SHIFT | PAGE_HERE | ~0ull << PAGE_FRAME_SHIFT;
 
 // What has become of a task that wants a page.
 enum class PageState : u32 { here, later, full, failed };
@@ -28,12 +31,39 @@ struct Got {
   T value;
 };
 
+// A value as bits of its size.
+template <u32 bytes>
+struct BitsOf;
+template <>
+struct BitsOf<4> {
+  using type = u32;
+};
+template <>
+struct BitsOf<8> {
+  using type = u64;
+};
+template <typename T, typename Bits>
+EW_FN T bits_as(Bits bits) {
+  T value;
+  memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
 // The word of a page.
 struct PageWord {
   u64* word;
 
   EW_FN u32 frame(u64 word) { return (u32)(word >> PAGE_FRAME_SHIFT); }
 
+  // The word of a page that the task does not hold; 0: it is to be acquired.
+  __device__ __forceinline__ u64 peek() const {
+    const u64 seen = load(word, acquire_t{}, gpu);
+    if ((seen & (PAGE_HERE | PAGE_MARK)) != PAGE_HERE) return 0;
+    if ((seen & PAGE_USED) == 0) fetch_or(word, PAGE_USED, relaxed, gpu);
+    return seen;
+  }
+  // Whether the page has stayed in its frame since then. What was read there meanwhile was read with acquire.
+  __device__ __forceinline__ bool stayed(u64 seen) const { return ((load(word, relaxed, gpu) ^ seen) & PAGE_PLACE) == 0; }
   __device__ __forceinline__ void release() const { add_release(word, (u64)0 - 1); }
   __device__ __forceinline__ void fill(u64 bits) const { fetch_or(word, bits, release_t{}, gpu); }
   // Notes that a holder has written these parts of the page.
@@ -50,7 +80,8 @@ struct PageWord {
       fetch_and(word, ~PAGE_USED, relaxed, gpu);
       return PAGE_IS_USED;
     }
-    if (compare_exchange(word, seen, (u64)0, acq_rel, gpu) != seen) return PAGE_IS_HELD;
+    const u64 left = ((seen >> PAGE_VERSION_SHIFT) + 1 & PAGE_VERSIONS) << PAGE_VERSION_SHIFT;
+    if (compare_exchange(word, seen, left, acq_rel, gpu) != seen) return PAGE_IS_HELD;
     if (force == 2) store(written, (u64)0, relaxed, gpu);
     return PAGE_GONE;
   }
@@ -84,15 +115,17 @@ struct PageTable {
   __device__ __forceinline__ u8* bytes(u32 frame, u64 offset) const {
     return pages.bytes + ((u64)frame << pages.page_bits) + (offset & ((1ull << pages.page_bits) - 1));
   }
-  // The number of the word of the page with the byte at an offset. Returns an error number, or 0.
+  // The number of the word of the page with the byte at an offset. Returns an error number, or 0. One access, because all lanes that
+  // read a file make it; the task has learned of the handle after the host wrote the record.
   __device__ __forceinline__ u32 find(u32 handle, u64 offset, u64& index, u32& writable) const {
     const u32 place = handle & 0xffff;
     if (handle == 0 || place >= pages.handles) return ERRNO_BADF;
-    const DevPageFile* f = pages.files + place;
-    if (load(&f->handle, acquire_t{}, gpu) != handle) return ERRNO_BADF;
-    if (offset >= load(&f->size, relaxed, gpu)) return ERRNO_INVAL;
-    writable = load(&f->writable, relaxed, gpu);
-    index = load(&f->first, relaxed, gpu) + (offset >> pages.page_bits);
+    u64 named, sized;
+    load_pair((const u64*)(pages.files + place), named, sized, relaxed, gpu);
+    if ((u32)named != handle) return ERRNO_BADF;
+    writable = (u32)(sized >> PAGE_WRITABLE_BIT);
+    if (offset >= (sized & ~(1ull << PAGE_WRITABLE_BIT))) return ERRNO_INVAL;
+    index = (named >> 32) + (offset >> pages.page_bits);
     return index < pages.count ? 0 : ERRNO_BADF;
   }
   // Carries out an order of the host, which gets the answer. Orders are in the host's memory: the caller has a fence before, and
