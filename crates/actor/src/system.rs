@@ -291,7 +291,7 @@ impl ActorSystem {
         // Both sides reach these without copies, if the engine has memory for that.
         let tells = Arc::new(engine.near_buffer(records(config.host_messages) * RECORD)?);
         let replies = Arc::new(engine.near_buffer(config.asks as usize * RECORD)?);
-        let ids = Arc::new(engine.buffer(config.host_messages as usize)?);
+        let ids = Arc::new(engine.buffer(config.host_messages.max(2) as usize)?);
         let user = engine.buffer_from(&to_words(params))?;
         let bounds = kinds.iter().map(Kind::room_for_messages);
         let bounds: Vec<u8> = bounds.flat_map(u16::to_ne_bytes).collect();
@@ -559,6 +559,19 @@ impl ActorSystem {
         tag: u8,
         ranges: impl Iterator<Item = (u32, u32)>,
     ) -> Result<u64, ActorError> {
+        let mut ranges = ranges.peekable();
+        match ranges.peek() {
+            Some(_) => self.wait(self.submit_ranges(builtin, tag, ranges)?),
+            None => Ok(0),
+        }
+    }
+    /// Submits a task for each range of records. There must be one at least.
+    fn submit_ranges(
+        &self,
+        builtin: Builtin,
+        tag: u8,
+        ranges: impl Iterator<Item = (u32, u32)>,
+    ) -> Result<Pending, ActorError> {
         let function = self.function(builtin);
         let task = |(first, count)| {
             self.instance
@@ -568,10 +581,7 @@ impl ActorSystem {
                 .build()
         };
         let tasks: Vec<_> = ranges.map(task).collect();
-        if tasks.is_empty() {
-            return Ok(0);
-        }
-        self.wait(self.engine.submit_batch(&tasks)?)
+        Ok(self.engine.submit_batch(&tasks)?)
     }
 
     /// Launches an actor with an empty mailbox and a state of zeros.
@@ -607,26 +617,44 @@ impl ActorSystem {
             });
         }
         Self::may_wait("ActorSystem::launch")?;
-        const EACH: usize = 4;
+        const EACH: usize = 8;
         let mut all = Vec::with_capacity(count.min(self.config.actors as usize));
+        // In one half of the ids are those of the tasks that run, while those in the other one are read.
+        let half = self.ids.len() / 2;
+        let mut ids = vec![0; count.min(half)];
         let _port = self.port();
-        let mut left = count;
-        while left > 0 {
-            let part = left.min(self.ids.len());
-            let ranges = (0..part).step_by(EACH);
-            let ranges = ranges.map(|first| (first as u32, EACH.min(part - first) as u32));
-            self.run_ranges(Builtin::Launch, kind as u8, ranges)?;
-            let mut ids = vec![0; part];
-            self.ids.read_at(0, &mut ids)?;
-            let ids = ids.into_iter().map(ActorId::from_bits);
-            let before = all.len();
-            all.extend(ids.filter(|id| !id.is_none()));
-            if all.len() - before < part {
-                break;
+        let (mut asked, mut turn, mut refused) = (0, 0, false);
+        let mut under_way = None;
+        loop {
+            let part = if refused { 0 } else { half.min(count - asked) };
+            let first = turn % 2 * half;
+            let next = match part {
+                0 => None,
+                _ => {
+                    let ranges = (0..part).step_by(EACH);
+                    let ranges = ranges.map(|at| ((first + at) as u32, EACH.min(part - at) as u32));
+                    Some(self.submit_ranges(Builtin::Launch, kind as u8, ranges)?)
+                }
+            };
+            asked += part;
+            turn += 1;
+            if let Some((first, part, pending)) = under_way.take() {
+                self.wait(pending)?;
+                let ids = &mut ids[..part];
+                self.ids.read_at(first, ids)?;
+                let before = all.len();
+                let launched = ids.iter().map(|&id| ActorId::from_bits(id));
+                match ids.iter().all(|&id| id != 0) {
+                    true => all.extend(launched),
+                    false => all.extend(launched.filter(|id| !id.is_none())),
+                }
+                refused |= all.len() - before < part;
             }
-            left -= part;
+            match next {
+                Some(pending) => under_way = Some((first, part, pending)),
+                None => return Ok(all),
+            }
         }
-        Ok(all)
     }
 
     /// Sends a message; waits for room in the mailbox.

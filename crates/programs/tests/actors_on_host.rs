@@ -70,6 +70,7 @@ const ALL: &[(&str, HostCase)] = cases![
     messages_that_are_traced_again_are_noticed,
     lanes_that_are_threads_have_no_data_race,
     stack_of_free_numbers_without_a_count_is_noticed,
+    list_of_free_slots_that_others_have_changed_is_noticed,
     lane_that_leaves_its_warp_early_is_noticed,
     turn_that_goes_on_without_room_is_noticed,
     uninitialized_list_of_free_cells_is_noticed,
@@ -313,6 +314,15 @@ fn stack_of_free_numbers_without_a_count_is_noticed(folder: &Path) -> Result<(),
     let put = "((seen >> 32) + 1) << 32 | (first + 1)";
     assert!(text.contains(put), "`{put}` has another form now");
     std::fs::write(&file, text.replace(put, "seen >> 32 << 32 | (first + 1)"))?;
+    is_noticed(folder, "mailbox.cuh", right, wrong, 400)
+}
+
+/// The links of a list are read before it is taken.
+fn list_of_free_slots_that_others_have_changed_is_noticed(folder: &Path) -> Result<(), Failed> {
+    write_sources(folder, &PROBE, POOL_CPP)?;
+    let right =
+        "u64 now = compare_exchange(head, seen, ((seen >> 32) + 1) << 32 | rest, acq_rel, gpu);";
+    let wrong = "u64 now = seen; exchange(head, ((seen >> 32) + 1) << 32 | rest, acq_rel, gpu);";
     is_noticed(folder, "mailbox.cuh", right, wrong, 400)
 }
 

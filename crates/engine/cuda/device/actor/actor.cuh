@@ -129,13 +129,15 @@ struct ActorTask {
     u32 number = NONE;
     if (load(&system.control->closing, relaxed, gpu) != 0) return 0;
     number = actor_take<ACTOR_SLOTS>(&system);
-    if (number != NONE) {
-      if (!serves) store(&slots[number].notes, 0u, relaxed, gpu);
-      else if (load(&slots[number].notes, relaxed, gpu) != 0) actor_forget_notes(&system, number);
-      return actor_launch(&system, number, kind, parent);
-    }
+    if (number != NONE) return launch_in(number, kind, parent, serves);
     add(&system.control->launch_refusals, 1, relaxed, gpu);
     return 0;
+  }
+  // The same in a slot that was taken.
+  __device__ __forceinline__ u64 launch_in(u32 number, u32 kind, u64 parent, bool serves) {
+    if (!serves) store(&slots[number].notes, 0u, relaxed, gpu);
+    else if (load(&slots[number].notes, relaxed, gpu) != 0) actor_forget_notes(&system, number);
+    return actor_launch(&system, number, kind, parent);
   }
 };
 

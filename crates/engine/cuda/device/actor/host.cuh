@@ -81,10 +81,21 @@ EW_FN void actor_host_ask(Lane& t, const DevActors& system, u32 base) {
 
 EW_FN void actor_host_value(Lane& t, const DevActors&, u32) { t.report_add(t.arg()); }
 
-// Launches actors of kind `tag`.
+// Launches actors of kind `tag`. Their ids are 0 where there is no slot.
 EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  for (u32 i = t.lo(); i < t.lo() + t.hi(); i++) store(&system.ids[i], h.launch(t.tag(), 0, true), relaxed, gpu);
+  const u32 first = t.lo(), end = first + t.hi();
+  bool open = load(&system.control->closing, relaxed, gpu) == 0;
+  ActorSlots slots;
+#pragma unroll 1
+  for (u32 i = first; i < end; i++) {
+    const u32 number = open ? slots.take(&system, end - i) : NONE;
+    if (open && number == NONE) {
+      add(&system.control->launch_refusals, end - i, relaxed, gpu);
+      open = false;
+    }
+    store(&system.ids[i], open ? h.launch_in(number, t.tag(), 0, true) : 0, relaxed, gpu);
+  }
 }
 
 // Sends the signal `tag`. Reports how many of the actors did not live.
