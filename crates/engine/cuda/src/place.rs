@@ -13,7 +13,7 @@ use crate::device::CudaDevice;
 /// How long a start waits for an engine that is ending, whose last handle a thread may still hold.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The devices that have an engine, and what it is doing there.
+/// The devices whose place is taken, and by what.
 static TAKEN: Mutex<BTreeMap<i32, Holder>> = Mutex::new(BTreeMap::new());
 static GIVEN_BACK: Condvar = Condvar::new();
 
@@ -66,6 +66,7 @@ impl Place {
     /// The engine ends, and its grid stays.
     pub(crate) fn lose(self) {
         lock(&TAKEN).insert(self.device, Holder::Grid);
+        GIVEN_BACK.notify_all();
         std::mem::forget(self);
     }
 }

@@ -44,12 +44,16 @@ void mixture() {
     run_all();
     audit(false);
     // New actors, mostly in slots of others.
+    std::vector<u32> ended;
     for (u32 i = 0; i < n; i++) {
-      if (ew::mail_has(slots[ew::actor_slot(actors[i])].mail, MAIL_LIVE)) continue;
-      const u64 id = launch(PROBE_NARROW, i);
-      if (id == 0) continue;
-      actors[i] = id;
-      tell(id, LINK, {next_of(i)});
+      if (!ew::mail_has(slots[ew::actor_slot(actors[i])].mail, MAIL_LIVE)) ended.push_back(i);
+    }
+    launch_all(PROBE_NARROW, ended.size());
+    const std::vector<u64> launched(ids, ids + ended.size());
+    for (u32 k = 0; k < ended.size(); k++) {
+      if (launched[k] == 0) continue;
+      actors[ended[k]] = launched[k];
+      tell(launched[k], LINK, {next_of(ended[k])});
     }
     run_tells();
   }
@@ -60,7 +64,8 @@ void mixture() {
 void full_ring() {
   const u32 n = 1 + random_below(4), tokens = 12 * n;
   u64 actors[4];
-  for (u32 i = 0; i < n; i++) actors[i] = launch(PROBE_NARROW, i);
+  launch_all(PROBE_NARROW, n);
+  memcpy(actors, ids, n * sizeof(u64));
   for (u32 i = 0; i < n; i++) tell(actors[i], LINK, {actors[(i + 1) % n]});
   run_tells();
   for (u32 i = 0; i < tokens; i++) tell(actors[i % n], PASS, {1, 60});
@@ -90,7 +95,8 @@ void runs() {
   const u32 n = 1 + random_below(6);
   u64 actors[6], sent[6] = {};
   bounds[PROBE_NARROW] = 1 + random_below(12);
-  for (u32 i = 0; i < n; i++) actors[i] = launch(PROBE_NARROW, i);
+  launch_all(PROBE_NARROW, n);
+  memcpy(actors, ids, n * sizeof(u64));
   const u64 gone = ew::actor_id(SLOTS - 1, 7);
   for (u32 round = 0; round < 4; round++) {
     std::vector<DevMessage> messages;

@@ -13,12 +13,15 @@ void own_task(ew::Lane& t) {
   const u32 pool = t.tag() != 0 ? ACTOR_CELLS : ACTOR_SLOTS, count = t.lo();
   // Some lanes take slots as the host's launches do, several at a time.
   const bool some = pool == ACTOR_SLOTS && (t.hi() & 1) != 0;
-  ew::ActorSlots slots;
+  u32 list = 0;
   u32 first = ew::NONE, last = ew::NONE;
   for (u32 i = 0; i < count; i++) {
     u32 number;
-    if (some) number = slots.take(&actors_system, count - i);
-    else number = pool == ACTOR_CELLS ? ew::actor_take<ACTOR_CELLS>(&actors_system) : ew::actor_take<ACTOR_SLOTS>(&actors_system);
+    if (some) {
+      if (list == 0) list = ew::actor_take_slots(&actors_system, count - i);
+      number = list - 1;
+      if (list != 0) list = *ew::actor_link(&actors_system, pool, number);
+    } else number = pool == ACTOR_CELLS ? ew::actor_take<ACTOR_CELLS>(&actors_system) : ew::actor_take<ACTOR_SLOTS>(&actors_system);
     if (number == ew::NONE) {
       __atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
       continue;
@@ -32,7 +35,7 @@ void own_task(ew::Lane& t) {
     // Others do something meanwhile.
     for (u32 wait = (t.hi() >> i) % 8; wait != 0; wait--) ew::step();
   }
-  CHECK(slots.left == 0, "%u numbers were taken for nothing", slots.left);
+  CHECK(list == 0, "number %u was taken for nothing", list - 1);
   if (first == ew::NONE) return;
   for (u32 at = first;; at = *ew::actor_link(&actors_system, pool, at) - 1) {
     __atomic_fetch_sub(&hands[at], 1, __ATOMIC_RELAXED);

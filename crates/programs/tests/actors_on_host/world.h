@@ -361,6 +361,15 @@ u64 launch(u32 kind, u32 at) {
   run_all();
   return ids[at];
 }
+// Launches some at a time. Their ids are the first ones, 0 where there is no slot.
+void launch_all(u32 kind, u32 count) {
+  for (u32 at = 0; at < count;) {
+    const u32 some = 1 + random_below(count - at);
+    submit(HOST_LAUNCH, kind, at, some);
+    at += some;
+  }
+  run_all();
+}
 DevMessage message(u64 to, u32 tag, std::initializer_list<u64> words) {
   DevMessage m{};
   m.head = tag | (u32)words.size() << MESSAGE_WORDS_SHIFT;

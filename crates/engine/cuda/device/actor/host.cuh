@@ -84,17 +84,21 @@ EW_FN void actor_host_value(Lane& t, const DevActors&, u32) { t.report_add(t.arg
 // Launches actors of kind `tag`. Their ids are 0 where there is no slot.
 EW_FN void actor_host_launch(Lane& t, const DevActors& system, u32 base) {
   ActorHost h(t, system, base);
-  const u32 first = t.lo(), end = first + t.hi();
-  bool open = load(&system.control->closing, relaxed, gpu) == 0;
-  ActorSlots slots;
+  const bool closing = load(&system.control->closing, relaxed, gpu) != 0;
+  u32 list = 0;
 #pragma unroll 1
-  for (u32 i = first; i < end; i++) {
-    const u32 number = open ? slots.take(&system, end - i) : NONE;
-    if (open && number == NONE) {
-      add(&system.control->launch_refusals, end - i, relaxed, gpu);
-      open = false;
+  for (u32 left = t.hi(); left != 0; left--) {
+    u64* id = system.ids + (t.lo() + t.hi() - left);
+    if (list == 0 && !closing) list = actor_take_slots(&system, left);
+    if (list == 0) {
+      if (!closing) add(&system.control->launch_refusals, 1, relaxed, gpu);
+      store(id, (u64)0, relaxed, gpu);
+      continue;
     }
-    store(&system.ids[i], open ? h.launch_in(number, t.tag(), 0, true) : 0, relaxed, gpu);
+    const u32 number = list - 1;
+    // Before the actor is there, which has the link.
+    list = load(actor_link(&system, ACTOR_SLOTS, number), relaxed, gpu);
+    store(id, h.launch_in(number, t.tag(), 0, true), relaxed, gpu);
   }
 }
 

@@ -104,35 +104,42 @@ EW_CALL u32 actor_take(const DevActors* s) {
   return NONE;
 }
 
-// Free slots, some at a time, because the host launches many: to search the stacks for each takes longer than to launch.
+// Free slots, some at a time, because the host launches many: to search the stacks for each takes longer than to launch. A list is its
+// first slot, plus one, and ends with a link of 0; 0: there is none.
 
-// A list of up to `most` from one stack, as its first one, plus one, and how many they are << 32; 0 from an empty stack.
-EW_CALL u64 actor_pop_slots(const DevActors* s, u32 shard, u32 most) {
+// Up to `most` from one stack.
+EW_FN u32 actor_pop_slots(const DevActors* s, u32 shard, u32 most) {
   u64* head = actor_shard(s, ACTOR_SLOTS, shard);
   u64 seen = load(head, acquire, gpu);
   while ((u32)seen != 0) {
-    u32 count = 0, rest = (u32)seen;
+    u32 last = 0, rest = (u32)seen;
     // The links may be others' meanwhile. Then the head has changed as well.
-    for (; count < most && rest - 1 < s->slot_limit; count++) rest = load(actor_link(s, ACTOR_SLOTS, rest - 1), relaxed, gpu);
+    for (u32 count = 0; count < most && rest - 1 < s->slot_limit; count++) {
+      last = rest;
+      rest = load(actor_link(s, ACTOR_SLOTS, rest - 1), relaxed, gpu);
+    }
     u64 now = compare_exchange(head, seen, ((seen >> 32) + 1) << 32 | rest, acq_rel, gpu);
-    if (now == seen) return (u64)count << 32 | (u32)seen;
+    if (now == seen) {
+      store(actor_link(s, ACTOR_SLOTS, last - 1), 0u, relaxed, gpu);
+      return (u32)seen;
+    }
     seen = now;
   }
   return 0;
 }
-// Slots that were never used: up to `most` from the first one on, which is returned like a list of them, but they have no links.
-EW_CALL u64 actor_fresh_slots(const DevActors* s, u32 most) {
-  u32* fresh = &s->control->fresh_slots;
-  if (load(fresh, relaxed, gpu) >= s->slot_limit) return 0;
-  const u32 first = fetch_add(fresh, most, relaxed, gpu);
-  return first < s->slot_limit ? (u64)min(most, s->slot_limit - first) << 32 | (first + 1) : 0;
-}
-// As `actor_take` looks for one: where the own stack and the counter had none. It looks at some stacks at once, because nearly all are
-// empty when the last slots are taken.
-EW_CALL u64 actor_find_slots(const DevActors* s, u32 most) {
+// Up to `most`: from the own stack; or such as were never used; or from another stack. It looks at some stacks at once, because nearly
+// all are empty when the last slots are taken.
+EW_CALL u32 actor_take_slots(const DevActors* s, u32 most) {
   constexpr u32 AT_ONCE = 8;
+  u32 list = actor_pop_slots(s, actor_own_shard(), most);
+  if (list != 0) return list;
+  u32* fresh = &s->control->fresh_slots;
+  if (load(fresh, relaxed, gpu) < s->slot_limit) {
+    const u32 first = fetch_add(fresh, most, relaxed, gpu), end = min(first + most, s->slot_limit);
+    for (u32 i = first; i < end; i++) store(actor_link(s, ACTOR_SLOTS, i), i + 1 < end ? i + 2 : 0, relaxed, gpu);
+    if (first < end) return first + 1;
+  }
   const u32 start = actor_some_shard();
-  u64 list = 0;
 #pragma unroll 1
   for (u32 i = 0; i < ACTOR_SHARDS && list == 0;) {
     u64 heads[AT_ONCE];
@@ -149,31 +156,6 @@ EW_CALL u64 actor_find_slots(const DevActors* s, u32 most) {
   }
   return list;
 }
-// What a lane has of them.
-struct ActorSlots {
-  u32 list = 0, left = 0;
-  bool linked = false;
-
-  // Takes one. `most`: the lane will take this many, with this one. NONE: there is none.
-  __device__ __forceinline__ u32 take(const DevActors* s, u32 most) {
-    if (left == 0) {
-      u64 some = actor_pop_slots(s, actor_own_shard(), most);
-      linked = some != 0;
-      if (!linked) some = actor_fresh_slots(s, most);
-      if (some == 0) {
-        some = actor_find_slots(s, most);
-        linked = true;
-      }
-      list = (u32)some;
-      left = (u32)(some >> 32);
-      if (left == 0) return NONE;
-    }
-    const u32 number = list - 1;
-    list = linked ? load(actor_link(s, ACTOR_SLOTS, number), relaxed, gpu) : list + 1;
-    left--;
-    return number;
-  }
-};
 
 // Messages.
 
