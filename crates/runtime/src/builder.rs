@@ -94,7 +94,8 @@ impl<'d> EngineBuilder<'d> {
     ///
     /// # Errors
     /// The image does not compile, memory is short, a size is impossible, two programs share a name
-    /// ([`Error::DuplicateProgram`]), or they have too many functions ([`Error::TooManyFunctions`]).
+    /// ([`Error::DuplicateProgram`]), they have too many functions ([`Error::TooManyFunctions`]), or the GPU has an engine of
+    /// this process already ([`EngineError::Occupied`](crate::EngineError::Occupied)).
     pub fn start(self) -> Result<Engine, Error> {
         let mut image = Image {
             linked: self.linked,

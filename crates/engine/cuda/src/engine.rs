@@ -31,7 +31,7 @@ use crate::leaving::is_leaving;
 use crate::locked::LockedBytes;
 use crate::measured::Measures;
 use crate::parts::{Made, assemble_ahead, assemble_while};
-use crate::place::Place;
+use crate::residency::Residency;
 use crate::tables::Tables;
 use crate::task_heap::TaskHeap;
 use crate::traced::Traces;
@@ -70,8 +70,7 @@ pub struct CudaEngine {
     made: Made,
     lost: AtomicBool,
     start_time: Duration,
-    /// None when the engine has ended and its kernel has not.
-    place: Option<Place>,
+    residency: Residency,
 }
 
 /// The memory of an engine that does not depend on its image.
@@ -103,7 +102,7 @@ impl CudaEngine {
     ) -> Result<Self, EngineError> {
         device.context.enter()?;
         pools.check()?;
-        let place = Place::take(device)?;
+        let residency = Residency::take(device)?;
         let begin = Instant::now();
         let (made, stream) = (Made::default(), Stream::new()?);
         let (code, memory) = std::thread::scope(|scope| {
@@ -166,7 +165,7 @@ impl CudaEngine {
             made,
             lost: AtomicBool::new(false),
             start_time: Duration::ZERO,
-            place: Some(place),
+            residency,
         };
         {
             let _span = span("engine: first answer");
@@ -612,9 +611,9 @@ impl Drop for CudaEngine {
     fn drop(&mut self) {
         let _span = span("engine: end");
         let parked = self.park(Duration::from_secs(2)).is_ok();
-        // A kernel that does not end keeps its memory and its place until the process ends: freeing would wait for it.
-        if !parked && let Some(place) = self.place.take() {
-            place.lose();
+        // A kernel that does not end keeps its memory and the device until the process ends: freeing would wait for it.
+        if !parked {
+            self.residency.lose();
         }
         if parked && self.stream.synchronize().is_ok() && !is_leaving() {
             // SAFETY: nothing is resident, and no other thread has the engine.

@@ -28,10 +28,10 @@ mod models;
 pub mod nvrtc;
 mod parts;
 mod pieces;
-mod place;
 mod precompiled;
 mod publish;
 pub mod raw;
+mod residency;
 mod tables;
 mod task_heap;
 #[doc(hidden)]

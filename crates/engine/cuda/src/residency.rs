@@ -1,4 +1,4 @@
-//! The place on a GPU: one engine of a process has it, because the driver waits for the resident grid in most calls that a
+//! Residency on a GPU: one engine of a process has it, because the driver waits for the resident grid in most calls that a
 //! second start or end needs, and so would wait for ever.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use crate::device::CudaDevice;
 /// How long a start waits for an engine that is ending, whose last handle a thread may still hold.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The devices whose place is taken, and by what.
+/// The devices that have a resident of this process.
 static TAKEN: Mutex<BTreeMap<i32, Holder>> = Mutex::new(BTreeMap::new());
 static GIVEN_BACK: Condvar = Condvar::new();
 
-/// What has a place.
+/// What is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     /// An engine.
@@ -26,14 +26,14 @@ enum Holder {
     Grid,
 }
 
-/// An engine's place on its device, which is free again when this is dropped.
+/// The right of an engine to its device, which is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Residency {
     device: i32,
 }
 
-impl Place {
-    /// Takes the place of a device.
+impl Residency {
+    /// Takes a device.
     pub(crate) fn take(device: &CudaDevice) -> Result<Self, EngineError> {
         let taken = Self::take_within(device.context.device, PATIENCE);
         taken.map_err(|holder| match holder {
@@ -64,16 +64,18 @@ impl Place {
     }
 
     /// The engine ends, and its grid stays.
-    pub(crate) fn lose(self) {
+    pub(crate) fn lose(&self) {
         lock(&TAKEN).insert(self.device, Holder::Grid);
         GIVEN_BACK.notify_all();
-        std::mem::forget(self);
     }
 }
 
-impl Drop for Place {
+impl Drop for Residency {
     fn drop(&mut self) {
-        lock(&TAKEN).remove(&self.device);
+        let mut taken = lock(&TAKEN);
+        if taken.get(&self.device) == Some(&Holder::Engine) {
+            taken.remove(&self.device);
+        }
         GIVEN_BACK.notify_all();
     }
 }
@@ -85,10 +87,10 @@ mod tests {
     const NO_TIME: Duration = Duration::ZERO;
 
     #[test]
-    fn each_device_has_one_place() {
-        let first = Place::take_within(-1, NO_TIME).expect("nothing has it");
-        let other = Place::take_within(-2, NO_TIME).expect("it is another device");
-        let taken = |device| Place::take_within(device, NO_TIME).err();
+    fn each_device_has_one_resident() {
+        let first = Residency::take_within(-1, NO_TIME).expect("nothing has it");
+        let other = Residency::take_within(-2, NO_TIME).expect("it is another device");
+        let taken = |device| Residency::take_within(device, NO_TIME).err();
         assert_eq!(taken(-1), Some(Holder::Engine));
         drop(other);
         assert_eq!(taken(-1), Some(Holder::Engine));
@@ -98,20 +100,21 @@ mod tests {
 
     #[test]
     fn a_start_waits_for_an_engine_that_is_ending() {
-        let first = Place::take_within(-3, NO_TIME).expect("nothing has it");
+        let first = Residency::take_within(-3, NO_TIME).expect("nothing has it");
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| Place::take_within(-3, Duration::from_secs(60)));
+            let second = scope.spawn(|| Residency::take_within(-3, Duration::from_secs(60)));
             drop(first);
             assert!(second.join().expect("it does not panic").is_ok());
         });
     }
 
     #[test]
-    fn a_grid_that_stays_has_its_place_for_ever() {
-        let first = Place::take_within(-4, NO_TIME).expect("nothing has it");
+    fn a_grid_that_stays_has_its_device_for_ever() {
+        let first = Residency::take_within(-4, NO_TIME).expect("nothing has it");
         first.lose();
+        drop(first);
         // Without waiting.
-        let second = Place::take_within(-4, Duration::from_secs(3600));
+        let second = Residency::take_within(-4, Duration::from_secs(3600));
         assert_eq!(second.err(), Some(Holder::Grid));
     }
 }
